@@ -1,0 +1,167 @@
+"""What a cycle decides about each job, with the reasons, and what is to be written for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from .job import JobKey, NodeShare
+from .units import EpochS, Fact
+
+
+class Mode(StrEnum):
+    """How far we may go in a partition."""
+
+    OBSERVE = "observe"
+    ORDER = "order"
+    ENFORCE = "enforce"
+
+
+class Verdict(StrEnum):
+    """The one outcome of a cycle for a job."""
+
+    START = "start"  # now, on the placement given
+    STARTING = "starting"  # let go in an earlier cycle, not yet seen running
+    WAIT = "wait"  # eligible, but not now
+    NEVER = "never"  # cannot run on this cluster as asked
+    INELIGIBLE = "ineligible"  # Slurm itself would not start it now (held, dependency, begin)
+    UNMANAGED = "unmanaged"  # not ours to steer; the reason says why
+    RUNNING = "running"
+
+
+class Stage(StrEnum):
+    """The part of the cycle a reason comes from."""
+
+    VIEW = "view"
+    ORDER = "order"
+    PLACE = "place"
+    BACKFILL = "backfill"
+    GUARD = "guard"
+    RECONCILE = "reconcile"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why not (or why so): a stable code, where it arose, the numbers, what would change it."""
+
+    code: str
+    stage: Stage
+    facts: tuple[tuple[str, Fact], ...] = ()
+    would_change: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One named number of the ordering key; lower sorts first."""
+
+    name: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Nodes for one job with what it takes on each; ``score`` lower is better."""
+
+    shares: tuple[NodeShare, ...]
+    score: tuple[float, ...] = ()
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return tuple(share.node for share in self.shares)
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """A promise to a blocked job: it can start at ``start_s`` on these nodes if limits hold."""
+
+    key: JobKey
+    start_s: EpochS
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The one decision for one job.
+
+    ``rank`` 0 is first among the managed pending jobs; -1 for jobs that are not ranked.
+    ``alternatives`` are other placements that were possible, best first.
+    ``start_s`` is the planned start (now for START; the fence for a fenced job).
+    ``tasks`` counts the array tasks let go together.
+    """
+
+    key: JobKey
+    verdict: Verdict
+    reasons: tuple[Reason, ...] = ()
+    rank: int = -1
+    terms: tuple[Term, ...] = ()
+    placement: Placement | None = None
+    alternatives: tuple[Placement, ...] = ()
+    start_s: EpochS | None = None
+    tasks: int = 1
+
+
+class Lever(StrEnum):
+    """The ways to steer a job, safest first (one patch may combine those of one call)."""
+
+    RANK = "rank"
+    LEASE = "lease"  # StartTime = now + lease
+    HOLD = "hold"  # scontrol hold
+    RELEASE = "release"  # begin restored, pins of ours set or cleared in the same call
+    UNPIN = "unpin"
+    RESTORE = "restore"  # everything of ours undone, the user's values back
+    REQUEUE = "requeue"
+
+
+@dataclass(frozen=True, slots=True)
+class JobPatch:
+    """One difference to be written for one job, in absolute values (never increments).
+
+    Fields left None are not touched. ``begin_s`` 0 means "now". ``required_nodes`` empty
+    clears. ``admin_comment`` is the whole new text.
+    """
+
+    key: JobKey
+    address: str
+    lever: Lever
+    site_factor: int | None = None
+    begin_s: EpochS | None = None
+    required_nodes: tuple[str, ...] | None = None
+    excluded_nodes: tuple[str, ...] | None = None
+    hold: bool | None = None
+    admin_comment: str | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationSpec:
+    """A whole-node reservation of ours; always short, always NO_HOLD_JOBS_AFTER."""
+
+    name: str
+    start_s: EpochS
+    duration_s: int
+    nodes: tuple[str, ...]
+    users: tuple[str, ...]
+    flags: tuple[str, ...] = ("NO_HOLD_JOBS_AFTER",)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The whole outcome of one decide(): one decision a job, fences, patches, when to wake.
+
+    ``modes``: the mode in force per partition after the guard (it may lower one).
+    ``wake_at_s``: look again no later than this (None: the ordinary interval).
+    ``stats``: counters of the cycle for status and metrics.
+    """
+
+    now_s: EpochS
+    policy: str
+    decisions: Mapping[JobKey, Decision]
+    order: tuple[JobKey, ...] = ()
+    fences: tuple[Fence, ...] = ()
+    patches: tuple[JobPatch, ...] = ()
+    reserve: tuple[ReservationSpec, ...] = ()
+    unreserve: tuple[str, ...] = ()
+    modes: Mapping[str, Mode] = field(default_factory=dict)
+    wake_at_s: EpochS | None = None
+    stats: Mapping[str, float] = field(default_factory=dict)
