@@ -10,7 +10,7 @@ EpochS: TypeAlias = int
 GpuMask: TypeAlias = int
 """Bit i set: the GPU with Slurm GRES index i on its node."""
 
-Fact: TypeAlias = str | int | float | bool | None | tuple[str, ...]
+Fact: TypeAlias = str | int | float | bool | tuple[str, ...] | None
 """What a reason may carry."""
 
 FOREVER_S = 1 << 40

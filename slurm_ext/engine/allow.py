@@ -1,0 +1,110 @@
+"""Where a job may run at all: partition, features, named nodes, node state, reservations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slurm_ext.model.job import Job
+from slurm_ext.model.observation import Observation, Reservation
+from slurm_ext.model.units import EpochS
+
+from . import features
+from .pool import BoolArray, Pool
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """``nodes``: usable for the whole window. ``static``: the same ignoring node state and
+    reservations (for "never" against "not now"). ``key`` equal means the arrays are equal."""
+
+    key: tuple[object, ...]
+    nodes: BoolArray
+    static: BoolArray
+    required: tuple[int, ...]
+    missing_required: bool = False
+
+
+class Allowance:
+    """Answers :meth:`of` for many jobs; arrays are shared between jobs that ask the same."""
+
+    def __init__(self, pool: Pool, obs: Observation) -> None:
+        self._pool = pool
+        self._usable = np.array([n.usable for n in pool.nodes], dtype=np.bool_)
+        self._partition = {
+            p.name: self._named(p.nodes) if p.up else np.zeros_like(self._usable)
+            for p in obs.partitions
+        }
+        self._reservations = [(r, self._named(r.nodes)) for r in obs.reservations if r.nodes]
+        self._static: dict[tuple[object, ...], tuple[BoolArray, tuple[int, ...], bool]] = {}
+        self._window: dict[tuple[object, ...], BoolArray] = {}
+
+    def _named(self, names: tuple[str, ...]) -> BoolArray:
+        mask = np.zeros(len(self._pool.nodes), dtype=np.bool_)
+        for name in names:
+            i = self._pool.index.get(name)
+            if i is not None:
+                mask[i] = True
+        return mask
+
+    def of(self, job: Job, start_s: EpochS, duration_s: int) -> Allowed:
+        """Nodes for a job that would run from ``start_s`` for ``duration_s``."""
+        request = job.request
+        static_key = (
+            job.partitions, request.features, request.required_nodes, request.excluded_nodes,
+        )  # fmt: skip
+        if static_key not in self._static:
+            self._static[static_key] = self._static_mask(job)
+        static, required, missing = self._static[static_key]
+        crossing = self._crossing(start_s, duration_s)
+        key = (static_key, crossing)
+        if key not in self._window:
+            nodes = static & self._usable
+            for position in crossing:
+                nodes &= ~self._reservations[position][1]
+            self._window[key] = nodes
+        return Allowed(key, self._window[key], static, required, missing)
+
+    def _crossing(self, start_s: EpochS, duration_s: int) -> tuple[int, ...]:
+        end_s = start_s + duration_s
+        return tuple(
+            i
+            for i, (r, _) in enumerate(self._reservations)
+            if r.start_s < end_s and r.end_s > start_s
+        )
+
+    def next_window(self, job: Job, start_s: EpochS, duration_s: int) -> Reservation | None:
+        """The earliest reservation that keeps the job off nodes it could otherwise use."""
+        allowed = self.of(job, start_s, duration_s)
+        hits = [
+            self._reservations[i][0]
+            for i in self._crossing(start_s, duration_s)
+            if bool((self._reservations[i][1] & allowed.static).any())
+        ]
+        return min(hits, key=lambda r: r.start_s, default=None)
+
+    def reservation_ends(self, after_s: EpochS) -> list[EpochS]:
+        """Moments at which reserved nodes come back."""
+        return sorted({r.end_s for r, _ in self._reservations if r.end_s > after_s})
+
+    def _static_mask(self, job: Job) -> tuple[BoolArray, tuple[int, ...], bool]:
+        request = job.request
+        mask = np.zeros(len(self._pool.nodes), dtype=np.bool_)
+        for name in job.partitions:
+            mask |= self._partition.get(name, np.zeros_like(mask))
+        alternatives = features.parse(request.features)
+        if request.features and alternatives is not None:
+            have = [features.satisfied(alternatives, n.features) for n in self._pool.nodes]
+            mask &= np.array(have, dtype=np.bool_)
+        if request.excluded_nodes:
+            mask &= ~self._named(request.excluded_nodes)
+        required: tuple[int, ...] = ()
+        missing = False
+        if request.required_nodes:
+            found = [self._pool.index.get(n) for n in request.required_nodes]
+            required = tuple(i for i in found if i is not None)
+            missing = len(required) < len(found)
+            if len(required) >= request.nodes_min:
+                mask &= self._named(request.required_nodes)
+        return mask, required, missing

@@ -1,0 +1,159 @@
+"""decide(): one pure step from what Slurm shows to what is to be done, with every reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from slurm_ext.model.decision import Decision, Plan, Stage, Term, Verdict
+from slurm_ext.model.job import Job, JobKey
+from slurm_ext.model.ledger import LedgerEntry
+from slurm_ext.model.observation import Observation
+
+from . import guard
+from .explain import reason
+from .frontier import exposed_free, frontier
+from .planner import Planner
+from .pool import Pool
+from .reconcile import Reconciler
+from .settings import Context, Memory
+from .timeline import releases
+from .view import Aside, JobView, look_at
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A plan with what must be committed before it is applied, and what the next cycle needs.
+
+    ``entries``: changed ledger entries. ``gone``: keys of the ledger whose jobs have ended.
+    """
+
+    plan: Plan
+    entries: tuple[LedgerEntry, ...]
+    gone: tuple[JobKey, ...]
+    memory: Memory
+
+
+def decide(obs: Observation, ctx: Context) -> Step:
+    """Order, place, backfill, guard, reconcile. Equal arguments give equal results."""
+    occupying = [j for j in obs.jobs if j.state.occupies]
+    modes = guard.effective_modes(obs, ctx, ctx.memory)
+    views, asides, surrendered = _sort(obs, replace(ctx, partition_modes=modes))
+    pool = Pool(obs.nodes, occupying, obs.controller)
+    before = pool.free.copy()
+    timeline = releases(occupying, obs.now_s, ctx.backfill.default_limit_s)
+    soon = list(timeline)
+    planner = Planner(obs, pool, ctx.policy, ctx.backfill, timeline,
+                      ctx.guard.max_starts_per_cycle)  # fmt: skip
+    ordered = _ordered(views, ctx, obs.now_s)
+    kept = {v.key for v, _ in ordered if v.let_go and planner.keep_place(v)}
+    planner.walk([(v, terms) for v, terms in ordered if v.key not in kept])
+    in_order = [v for v, _ in ordered]
+    can_rank = obs.controller.multifactor and ctx.levers.site_factor and ctx.levers.ladder > 0
+    until_s = obs.now_s + 2 * ctx.levers.interval_s
+    exposed = frontier(
+        planner, in_order, exposed_free(planner, before, soon, until_s), ctx.levers,
+        plugged=can_rank,
+    )  # fmt: skip
+    reconciler = Reconciler(
+        obs.now_s, ctx.levers, planner.decisions, exposed, can_rank,
+        limit=ctx.guard.max_patches_per_cycle,
+    )  # fmt: skip
+    reconciler.run(in_order, asides)
+    memory = guard.next_memory(obs, ctx, in_order, planner.decisions)
+    decisions = _all_decisions(planner, asides, occupying)
+    entries = {**reconciler.entries}
+    for entry in surrendered:
+        entries[entry.key] = replace(entries.get(entry.key, entry), surrendered=entry.surrendered)
+    wake_at_s = obs.now_s + 1 if reconciler.captured else _wake(planner, obs.now_s)
+    plan = Plan(
+        now_s=obs.now_s,
+        policy=ctx.policy.name,
+        decisions=decisions,
+        order=tuple(v.key for v in in_order),
+        fences=tuple(planner.fences),
+        patches=tuple(reconciler.patches),
+        modes=modes,
+        wake_at_s=wake_at_s,
+        stats=_stats(obs, pool, decisions, reconciler, exposed),
+    )
+    return Step(plan, tuple(entries.values()), _gone(obs, ctx), memory)
+
+
+def _sort(obs: Observation, ctx: Context) -> tuple[list[JobView], list[Aside], list[LedgerEntry]]:
+    views: list[JobView] = []
+    asides: list[Aside] = []
+    surrendered: list[LedgerEntry] = []
+    for job in obs.jobs:
+        if not job.state.pending:
+            continue
+        found = look_at(job, obs, ctx)
+        if isinstance(found, JobView) and guard.overdue(found.entry, ctx, obs.now_s):
+            assert found.entry is not None
+            assert found.entry.first_deferred_s is not None
+            surrendered.append(guard.surrender(found.entry))
+            found = Aside(
+                job,
+                reason("max_deferral", Stage.GUARD,
+                       deferred_s=obs.now_s - found.entry.first_deferred_s),
+                False,
+                found.entry,
+            )  # fmt: skip
+        if isinstance(found, JobView):
+            views.append(found)
+        else:
+            asides.append(found)
+    return views, asides, surrendered
+
+
+def _ordered(
+    views: Sequence[JobView], ctx: Context, now_s: int
+) -> list[tuple[JobView, tuple[Term, ...]]]:
+    terms = ctx.policy.ordering.terms(views, now_s)
+    paired = list(zip(views, terms, strict=True))
+    paired.sort(key=lambda p: (tuple(t.value for t in p[1]), p[0].key))
+    return paired
+
+
+def _all_decisions(
+    planner: Planner, asides: Sequence[Aside], occupying: Sequence[Job]
+) -> dict[JobKey, Decision]:
+    decisions = dict(planner.decisions)
+    for aside in asides:
+        verdict = Verdict.INELIGIBLE if aside.managed else Verdict.UNMANAGED
+        decisions[aside.job.key] = Decision(aside.job.key, verdict, (aside.reason,))
+    running = (reason("running", Stage.VIEW),)
+    for job in occupying:
+        decisions[job.key] = Decision(job.key, Verdict.RUNNING, running, start_s=job.start_s)
+    return decisions
+
+
+def _wake(planner: Planner, now_s: int) -> int | None:
+    ends = [r.end_s for r in planner.timeline if r.end_s > now_s]
+    return min(ends, default=None)
+
+
+def _gone(obs: Observation, ctx: Context) -> tuple[JobKey, ...]:
+    here = {j.key for j in obs.jobs if not j.state.ended}
+    return tuple(sorted(key for key in ctx.ledger if key not in here))
+
+
+def _stats(
+    obs: Observation,
+    pool: Pool,
+    decisions: dict[JobKey, Decision],
+    reconciler: Reconciler,
+    exposed: frozenset[JobKey],
+) -> dict[str, float]:
+    counts: dict[str, float] = {f"jobs_{v.value}": 0 for v in Verdict}
+    for decision in decisions.values():
+        counts[f"jobs_{decision.verdict.value}"] += 1
+    usable = [n for n in obs.nodes if n.usable]
+    counts["gpus_total"] = sum(n.gpu_count for n in obs.nodes)
+    counts["gpus_usable"] = sum(n.gpu_count for n in usable)
+    counts["gpus_used"] = sum(max(n.gpu_used.bit_count(), n.gpu_used_count) for n in obs.nodes)
+    counts["patches"] = len(reconciler.patches)
+    counts["patches_dropped"] = reconciler.dropped
+    counts["frontier"] = len(exposed)
+    counts["problems"] = len(obs.problems)
+    return counts

@@ -1,0 +1,70 @@
+"""Which waiting jobs Slurm could start before we look again: only these need deferring."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slurm_ext.model.decision import Mode, Verdict
+from slurm_ext.model.job import JobKey
+from slurm_ext.model.units import EpochS
+
+from .planner import Planner
+from .pool import Free
+from .search import place
+from .settings import LeverSettings
+from .timeline import Release
+from .view import JobView
+
+
+def exposed_free(planner: Planner, before: Free, soon: Sequence[Release], until_s: EpochS) -> Free:
+    """What Slurm may hand out before ``until_s``: free now, plus what is expected back by then.
+
+    ``before`` is the free state at the start of the cycle: places kept by us are free to Slurm.
+    """
+    free = before.copy()
+    for release in soon:
+        if release.end_s <= until_s:
+            for share in release.shares:
+                planner.pool.apply(free, share, +1)
+    return free
+
+
+def frontier(
+    planner: Planner,
+    views: Sequence[JobView],
+    free: Free,
+    levers: LeverSettings,
+    *,
+    plugged: bool,
+) -> frozenset[JobKey]:
+    """Keys of the WAIT jobs to defer.
+
+    With ``plugged`` (our first blocked job stands in front of its partition by SiteFactor) the main
+    scheduler cannot pass it, and only jobs that fit what is ``free`` can be started by backfill.
+    Without it, or with ``frontier = "wide"``, every job that could ever start is exposed as soon
+    as any job ends; then the first ``frontier_max_jobs`` in Slurm's own order are deferred.
+    """
+    wide = levers.frontier == "wide" or not plugged
+    seen: dict[object, bool] = {}
+    found: list[JobView] = []
+    for view in views:
+        decision = planner.decisions[view.key]
+        if view.mode is not Mode.ENFORCE or decision.verdict is not Verdict.WAIT:
+            continue
+        if wide:
+            found.append(view)
+            continue
+        demand = planner.demand(view)
+        allowed = planner.allowance.of(view.job, view.eligible_s, view.duration_s)
+        key = (demand, allowed.key)
+        if key not in seen:
+            seen[key] = bool(
+                place(planner.pool, free, demand, allowed.nodes, planner.policy.placement,
+                      required=allowed.required)
+            )  # fmt: skip
+        if seen[key]:
+            found.append(view)
+    if len(found) > levers.frontier_max_jobs:
+        found.sort(key=lambda v: (-v.natural_priority, v.key))
+        found = found[: levers.frontier_max_jobs]
+    return frozenset(v.key for v in found)

@@ -1,0 +1,50 @@
+"""Orders of the waiting jobs; lower terms go first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slurm_ext.engine.view import JobView
+from slurm_ext.model.decision import Term
+from slurm_ext.model.units import EpochS
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitOrder:
+    """First come, first served by submit time."""
+
+    def terms(self, views: Sequence[JobView], now_s: EpochS) -> list[tuple[Term, ...]]:
+        return [(Term("submit_s", float(v.job.key.submit_s)),) for v in views]
+
+
+@dataclass(frozen=True, slots=True)
+class ShortestFirst:
+    """Shortest expected run time first; ``times_gpus`` weighs it by the GPUs held (area).
+
+    ``aging_s`` seconds of waiting count as one second less of run time per second divided by it
+    (0: no aging), so that long jobs are not starved for ever.
+    """
+
+    times_gpus: bool = False
+    aging_s: float = 0.0
+
+    def terms(self, views: Sequence[JobView], now_s: EpochS) -> list[tuple[Term, ...]]:
+        found: list[tuple[Term, ...]] = []
+        for v in views:
+            size = v.duration_s * (max(1, v.job.request.gpus) if self.times_gpus else 1)
+            waited = max(0, now_s - v.job.key.submit_s)
+            aged = size - (waited * size / self.aging_s if self.aging_s else 0.0)
+            found.append((Term("expected_s", float(aged)), Term("submit_s", v.job.key.submit_s)))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmPriority:
+    """Slurm's own priority (less what we added), the highest first, then submit time."""
+
+    def terms(self, views: Sequence[JobView], now_s: EpochS) -> list[tuple[Term, ...]]:
+        return [
+            (Term("priority", -float(v.natural_priority)), Term("submit_s", v.job.key.submit_s))
+            for v in views
+        ]

@@ -1,0 +1,274 @@
+"""Walking the ordered queue once: who starts, who is promised a start, who waits and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from slurm_ext.model.decision import Decision, Fence, Placement, Reason, Stage, Term, Verdict
+from slurm_ext.model.job import JobKey
+from slurm_ext.model.observation import Observation
+
+from .allow import Allowance, Allowed
+from .explain import reason, why_not_placed
+from .policy import Policy
+from .pool import Demand, Free, Pool, demand_of
+from .search import place
+from .settings import BackfillSettings
+from .timeline import Barrier, Release, shadow
+from .view import JobView
+
+ALTERNATIVES = 2
+
+
+@dataclass(slots=True)
+class Planner:
+    """State of one walk; made anew each cycle."""
+
+    obs: Observation
+    pool: Pool
+    policy: Policy
+    settings: BackfillSettings
+    timeline: list[Release]
+    max_starts: int = 0
+    allowance: Allowance = field(init=False)
+    decisions: dict[JobKey, Decision] = field(default_factory=dict)
+    fences: list[Fence] = field(default_factory=list)
+    starts: int = 0
+    _barriers: list[Barrier] = field(default_factory=list)
+    _demands: dict[object, Demand] = field(default_factory=dict)
+    _failed: dict[object, tuple[Reason, ...]] = field(default_factory=dict)
+    _possible: dict[object, Reason | None] = field(default_factory=dict)
+    _blocked_partitions: dict[str, JobKey] = field(default_factory=dict)
+    _throttles: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.allowance = Allowance(self.pool, self.obs)
+        for job in self.obs.jobs:
+            if job.array_job_id and job.state.occupies:
+                running = self._throttles.get(job.array_job_id, 0)
+                self._throttles[job.array_job_id] = running + 1
+
+    def demand(self, view: JobView) -> Demand:
+        """The demand of a job, shared between equal requests."""
+        request = view.job.request
+        found = self._demands.get(request)
+        if found is None:
+            found = demand_of(request, memory_counts=self.pool.memory_counts)
+            self._demands[request] = found
+        return found
+
+    def keep_place(self, view: JobView) -> bool:
+        """Reserve the place of a job let go earlier; False if it no longer fits there."""
+        entry = view.entry
+        if entry is None:
+            return False
+        demand, allowed = self.demand(view), self._allowed(view)
+        nodes = allowed.nodes
+        if entry.planned_nodes:
+            nodes = nodes.copy()
+            for i, node in enumerate(self.pool.nodes):
+                nodes[i] &= node.name in entry.planned_nodes
+        found = place(self.pool, self.pool.free, demand, nodes, self.policy.placement)
+        if not found:
+            return False
+        self._occupy(view, found[0])
+        age_s = self.obs.now_s - (entry.released_s or self.obs.now_s)
+        self.decisions[view.key] = Decision(
+            view.key, Verdict.STARTING, (reason("let_go", Stage.RECONCILE, ago_s=age_s),),
+            placement=found[0], start_s=self.obs.now_s,
+        )  # fmt: skip
+        return True
+
+    def walk(self, ordered: Sequence[tuple[JobView, tuple[Term, ...]]]) -> None:
+        """Give every job of the ordered queue its one decision."""
+        for rank, (view, terms) in enumerate(ordered):
+            decision = self._decide(view)
+            self.decisions[view.key] = replace(decision, rank=rank, terms=terms)
+
+    # -- one job -------------------------------------------------------------------------
+
+    def _decide(self, view: JobView) -> Decision:
+        blocked_by = self._strict_block(view)
+        if blocked_by is not None:
+            return self._wait(view, reason("behind_blocked", Stage.BACKFILL,
+                                           blocked_job=blocked_by.job_id))  # fmt: skip
+        demand, allowed = self.demand(view), self._allowed(view)
+        memo = (demand, allowed.key, self._crossing(view))
+        failed = self._failed.get(memo)
+        if failed is not None:
+            return Decision(view.key, self._verdict_of(failed), failed)
+        if self.max_starts and self.starts >= self.max_starts:
+            return self._wait(view, reason("start_budget", Stage.GUARD, limit=self.max_starts))
+        tasks, placements, short = self._place_tasks(view, demand, allowed)
+        if tasks:
+            self.starts += tasks
+            first = placements[0]
+            return Decision(
+                view.key, Verdict.START,
+                (reason("fits", Stage.PLACE, nodes=",".join(first.nodes)),),
+                placement=first, alternatives=tuple(placements[1:]),
+                start_s=view.eligible_s, tasks=tasks,
+            )  # fmt: skip
+        if short is not None:
+            return self._wait(view, short)
+        decision = self._blocked(view, demand, allowed)
+        if decision.start_s is None:
+            self._failed[memo] = decision.reasons
+        return decision
+
+    def _verdict_of(self, reasons: tuple[Reason, ...]) -> Verdict:
+        never = reasons and reasons[0].code in ("never_fits", "no_such_node")
+        return Verdict.NEVER if never else Verdict.WAIT
+
+    def _allowed(self, view: JobView) -> Allowed:
+        return self.allowance.of(view.job, view.eligible_s, view.duration_s)
+
+    def _crossing(self, view: JobView) -> tuple[bool, ...]:
+        end_s = view.eligible_s + view.duration_s
+        return tuple(end_s > b.start_s for b in self._barriers)
+
+    def _free_for(self, view: JobView) -> Free:
+        free = self.pool.free
+        for barrier, crosses in zip(self._barriers, self._crossing(view), strict=True):
+            if crosses:
+                free = free.minimum(barrier.extra)
+        return free
+
+    def _strict_block(self, view: JobView) -> JobKey | None:
+        if self.settings.kind != "none":
+            return None
+        for name in view.job.partitions:
+            if name in self._blocked_partitions:
+                return self._blocked_partitions[name]
+        return None
+
+    def _occupy(self, view: JobView, placement: Placement) -> None:
+        self.pool.take(placement.shares)
+        for barrier, crosses in zip(self._barriers, self._crossing(view), strict=True):
+            if crosses:
+                for share in placement.shares:
+                    self.pool.apply(barrier.extra, share, -1)
+        end_s = view.eligible_s + view.duration_s
+        self.timeline.append(Release(end_s, placement.shares))
+
+    def _place_tasks(
+        self, view: JobView, demand: Demand, allowed: Allowed
+    ) -> tuple[int, list[Placement], Reason | None]:
+        """Place the job, or as many tasks of an array as Slurm would start together.
+
+        An array is let go whole, so either all of its tasks that fit may start, or none.
+        """
+        job = view.job
+        count = max(1, job.array_count)
+        if job.array_throttle:
+            running = self._throttles.get(job.array_job_id or job.job_id, 0)
+            count = min(count, max(0, job.array_throttle - running))
+            if not count:
+                return 0, [], reason("array_throttled", Stage.VIEW, throttle=job.array_throttle)
+        first: list[Placement] = []
+        mark = self.pool.checkpoint() if count > 1 else None
+        kept = [b.extra.copy() for b in self._barriers] if count > 1 else []
+        placed = 0
+        while placed < count:
+            found = place(
+                self.pool, self._free_for(view), demand, allowed.nodes, self.policy.placement,
+                required=allowed.required, alternatives=0 if placed else ALTERNATIVES,
+            )  # fmt: skip
+            if not found:
+                break
+            first = first or found
+            self._occupy(view, found[0])
+            placed += 1
+        if 0 < placed < count and self._barriers and self._fits_raw(demand, allowed):
+            assert mark is not None
+            self.pool.rollback(mark)
+            for barrier, extra in zip(self._barriers, kept, strict=True):
+                barrier.extra = extra
+            del self.timeline[-placed:]
+            return 0, [], reason(
+                "array_behind_fence", Stage.BACKFILL, fit=placed,
+                fence_job=self.fences[0].key.job_id,
+            )  # fmt: skip
+        return placed, first, None
+
+    def _fits_raw(self, demand: Demand, allowed: Allowed) -> bool:
+        return bool(
+            place(self.pool, self.pool.free, demand, allowed.nodes, self.policy.placement,
+                  required=allowed.required)
+        )  # fmt: skip
+
+    # -- a job that cannot start ---------------------------------------------------------
+
+    def _wait(self, view: JobView, why: Reason) -> Decision:
+        return Decision(view.key, Verdict.WAIT, (why,))
+
+    def _wants_fence(self) -> bool:
+        return self.settings.kind == "easy" and len(self._barriers) < self.settings.fences
+
+    def _blocked(self, view: JobView, demand: Demand, allowed: Allowed) -> Decision:
+        never = self._never(view, demand, allowed)
+        if never is not None:
+            return Decision(view.key, Verdict.NEVER, (never,))
+        for name in view.job.partitions:
+            self._blocked_partitions.setdefault(name, view.key)
+        why = self._why(view, demand, allowed)
+        if not self._wants_fence():
+            return self._wait(view, why)
+        found = shadow(
+            self.pool, sorted(self.timeline, key=lambda r: r.end_s), view.job, demand,
+            view.duration_s, self.allowance, self.policy.placement, self._barriers,
+            self.obs.now_s,
+        )  # fmt: skip
+        if found is None:
+            return Decision(
+                view.key, Verdict.WAIT, (why, reason("no_release_helps", Stage.BACKFILL))
+            )
+        start_s, placement, extra = found
+        self._barriers.append(Barrier(start_s, extra))
+        self.fences.append(Fence(view.key, start_s, placement))
+        self._failed.clear()  # what fitted before may now cross the fence, and the other way round
+        fenced = reason(
+            "fenced", Stage.BACKFILL,
+            in_s=start_s - self.obs.now_s, nodes=",".join(placement.nodes),
+        )  # fmt: skip
+        return Decision(view.key, Verdict.WAIT, (why, fenced), placement=placement, start_s=start_s)
+
+    def _never(self, view: JobView, demand: Demand, allowed: Allowed) -> Reason | None:
+        key = (demand, allowed.key[0])
+        if key not in self._possible:
+            possible = place(
+                self.pool, self.pool.capacity, demand, allowed.static, self.policy.placement,
+                required=allowed.required,
+            )  # fmt: skip
+            if allowed.missing_required:
+                self._possible[key] = reason("no_such_node", Stage.PLACE, "name existing nodes")
+            elif possible:
+                self._possible[key] = None
+            else:
+                self._possible[key] = reason(
+                    "never_fits", Stage.PLACE, "asks for less per node or another partition"
+                )
+        return self._possible[key]
+
+    def _why(self, view: JobView, demand: Demand, allowed: Allowed) -> Reason:
+        now_s = self.obs.now_s
+        if self._barriers and self._fits_raw(demand, allowed):
+            fence = self.fences[0]
+            in_s = fence.start_s - now_s
+            return reason(
+                "behind_fence", Stage.BACKFILL, f"a limit of at most {max(0, in_s)} s",
+                fence_job=fence.key.job_id, fence_in_s=in_s,
+            )  # fmt: skip
+        capacity = self.pool.capacity
+        if not place(self.pool, capacity, demand, allowed.nodes, self.policy.placement,
+                     required=allowed.required):  # fmt: skip
+            window = self.allowance.next_window(view.job, view.eligible_s, view.duration_s)
+            if window is not None:
+                return reason(
+                    "reservation_window", Stage.PLACE,
+                    reservation=window.name, limit_s=max(0, window.start_s - now_s),
+                )  # fmt: skip
+            down = int((allowed.static & ~allowed.nodes).sum())
+            return reason("nodes_unavailable", Stage.PLACE, down=down)
+        return why_not_placed(self.pool, self.pool.free, view.job, demand, allowed)

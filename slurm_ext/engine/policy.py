@@ -1,0 +1,113 @@
+"""What a policy is: named parts with parameters, no state of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from slurm_ext.errors import PolicyError
+from slurm_ext.model.decision import Term
+from slurm_ext.model.units import EpochS
+
+if TYPE_CHECKING:
+    from .pool import Demand, Free, Pool
+    from .view import JobView
+
+IntArray = npt.NDArray[np.int64]
+
+
+class Ordering(Protocol):
+    """Names numbers for each waiting job; the lowest tuple goes first, ties by job key."""
+
+    def terms(self, views: Sequence[JobView], now_s: EpochS) -> list[tuple[Term, ...]]:
+        """One tuple of terms per view, all of the same length and meaning."""
+        ...
+
+
+class NodePreference(Protocol):
+    """Ranks candidate nodes for one demand."""
+
+    def key(self, pool: Pool, free: Free, demand: Demand, candidates: IntArray) -> IntArray:
+        """Penalties, shape (terms, candidates); the first row weighs most, lower is better."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One published or home-made policy.
+
+    ``cite`` names the source, ``differs`` what is not as published, ``needs`` what must be known
+    (``limits``, ``priority``, ``durations``, …).
+    """
+
+    name: str
+    summary: str
+    ordering: Ordering
+    placement: NodePreference
+    cite: str = ""
+    differs: str = ""
+    needs: tuple[str, ...] = ()
+
+    def with_parameters(self, parameters: Mapping[str, object]) -> Policy:
+        """The policy with some fields of its parts replaced.
+
+        Keys are ``part.field`` or a ``field`` that only one part has.
+
+        :raises PolicyError: unknown or ambiguous field, or a value of another type.
+        """
+        parts: dict[str, object] = {"ordering": self.ordering, "placement": self.placement}
+        for key, value in parameters.items():
+            part_name, name = _locate(self.name, parts, key)
+            current = getattr(parts[part_name], name)
+            if (
+                isinstance(current, float)
+                and isinstance(value, int)
+                and not isinstance(value, bool)
+            ):
+                value = float(value)
+            if type(value) is not type(current):
+                raise PolicyError(
+                    f"policy.parameters.{key}: expected {type(current).__name__}, "
+                    f"got {value!r}; the default is {current!r}"
+                )
+            parts[part_name] = replace(parts[part_name], **{name: value})  # type: ignore[type-var]
+        return replace(
+            self,
+            ordering=cast(Ordering, parts["ordering"]),
+            placement=cast(NodePreference, parts["placement"]),
+        )
+
+    def parameters(self) -> dict[str, object]:
+        """Current parameters as ``part.field`` -> value."""
+        found: dict[str, object] = {}
+        for part_name in ("ordering", "placement"):
+            part = getattr(self, part_name)
+            if is_dataclass(part):
+                for f in fields(part):
+                    found[f"{part_name}.{f.name}"] = getattr(part, f.name)
+        return found
+
+
+def _locate(policy: str, parts: Mapping[str, object], key: str) -> tuple[str, str]:
+    wanted_part, dot, name = key.rpartition(".")
+    hits = [
+        part_name
+        for part_name, part in parts.items()
+        if is_dataclass(part)
+        and name in {f.name for f in fields(part)}
+        and (not dot or wanted_part == part_name)
+    ]
+    if len(hits) == 1:
+        return hits[0], name
+    known = sorted(
+        f"{p}.{f.name}" for p, part in parts.items() if is_dataclass(part) for f in fields(part)
+    )
+    what = "ambiguous" if hits else "unknown"
+    raise PolicyError(
+        f"policy.parameters.{key}: {what} parameter of policy {policy!r}; "
+        f"known: {', '.join(known) or 'none'}"
+    )

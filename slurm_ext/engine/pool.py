@@ -1,0 +1,252 @@
+"""Free resources of all nodes as arrays, with checkpoint and rollback.
+
+Placement works on counts (GPUs per type, CPUs, memory); the GPU indices that Slurm will
+probably pick are worked out at the end for the chosen nodes only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from slurm_ext.model.job import Job, NodeShare, Request
+from slurm_ext.model.node import Node
+from slurm_ext.model.observation import Controller
+from slurm_ext.model.units import GpuMask
+
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A request broken down to one node, the unit the pool is searched with.
+
+    ``nodes_min`` / ``nodes_max`` (0: any number). Either every node gives ``gpus`` and
+    ``cpus`` (``uniform``), or nodes give whole *units* of (``unit_gpus``, ``unit_cpus``,
+    ``unit_mem_mib``) until ``units`` are found, ``units_per_node`` (0: any) at most on one.
+    """
+
+    gpu_type: str
+    nodes_min: int
+    nodes_max: int
+    cpus: int
+    mem_mib: int
+    gpus: int
+    whole_mem: bool = False
+    exclusive: bool = False
+    uniform: bool = True
+    units: int = 0
+    unit_gpus: int = 0
+    unit_cpus: int = 0
+    unit_mem_mib: int = 0
+    units_per_node: int = 0
+
+    @property
+    def total_gpus(self) -> int:
+        return self.gpus * self.nodes_min if self.uniform else self.units * self.unit_gpus
+
+
+def demand_of(request: Request, *, memory_counts: bool = True) -> Demand:
+    """How a request is met node by node (sbatch(1): --gpus-per-node, --gpus-per-task, --gpus)."""
+    nodes = max(1, request.nodes_min)
+    upper = request.nodes_max if request.nodes_max is not None else 0
+    whole_mem = memory_counts and request.mem_whole_node
+    flexible = not request.gpus_per_node and (request.gpus_per_task or request.gpus_total)
+    if not flexible:
+        cpus = max(request.min_cpus_node, -(-request.cpus // nodes))
+        cpus = max(cpus, request.cpus_per_gpu * request.gpus_per_node)
+        mem = _memory(request, cpus, request.gpus_per_node) if memory_counts else 0
+        return Demand(
+            request.gpu_type, nodes, upper or nodes, cpus, mem, request.gpus_per_node,
+            whole_mem, request.exclusive,
+        )  # fmt: skip
+    if request.gpus_per_task:
+        units, unit_gpus = max(1, request.tasks), request.gpus_per_task
+        unit_cpus = max(request.cpus_per_task, request.cpus_per_gpu * unit_gpus, 1)
+    else:
+        units, unit_gpus = request.gpus_total, 1
+        unit_cpus = request.cpus_per_gpu
+    base_cpus = max(request.min_cpus_node, 1)
+    mem = request.mem_per_node_mib if memory_counts else 0
+    unit_mem = 0
+    if memory_counts and not mem:
+        unit_mem = request.mem_per_gpu_mib * unit_gpus or request.mem_per_cpu_mib * unit_cpus
+        if not unit_cpus:
+            mem = request.mem_per_cpu_mib * base_cpus
+    return Demand(
+        request.gpu_type, nodes, upper, base_cpus, mem, 0, whole_mem, request.exclusive,
+        uniform=False, units=units, unit_gpus=unit_gpus, unit_cpus=unit_cpus,
+        unit_mem_mib=unit_mem,
+        units_per_node=request.tasks_per_node if request.gpus_per_task else 0,
+    )  # fmt: skip
+
+
+def _memory(request: Request, cpus: int, gpus: int) -> int:
+    if request.mem_per_node_mib:
+        return request.mem_per_node_mib
+    if request.mem_per_cpu_mib:
+        return request.mem_per_cpu_mib * cpus
+    return request.mem_per_gpu_mib * gpus
+
+
+@dataclass(slots=True)
+class Free:
+    """Free counts: ``gpus`` (types, nodes), ``cpus``, ``mem`` and ``idle`` (nodes)."""
+
+    gpus: IntArray
+    cpus: IntArray
+    mem: IntArray
+    jobs: IntArray
+
+    def copy(self) -> Free:
+        return Free(self.gpus.copy(), self.cpus.copy(), self.mem.copy(), self.jobs.copy())
+
+    def minimum(self, other: Free) -> Free:
+        """What is free in both (a job that spans two moments needs it in each)."""
+        return Free(
+            np.minimum(self.gpus, other.gpus),
+            np.minimum(self.cpus, other.cpus),
+            np.minimum(self.mem, other.mem),
+            np.maximum(self.jobs, other.jobs),
+        )
+
+
+class Pool:
+    """Nodes in a fixed order with what is free on them now.
+
+    ``index`` maps names; ``types`` are the GPU types in row order of ``Free.gpus``.
+    Free values come from the node records, lowered to what the occupying jobs leave where the two
+    disagree (a completing job still holds its GPUs although the node may not say so).
+    """
+
+    def __init__(self, nodes: Sequence[Node], jobs: Iterable[Job], controller: Controller) -> None:
+        self.nodes = tuple(nodes)
+        self.index = {node.name: i for i, node in enumerate(nodes)}
+        self.types = tuple(sorted({g.type for n in nodes for g in n.gpus})) or ("",)
+        self.row = {t: i for i, t in enumerate(self.types)}
+        select = controller.value("SelectTypeParameters", "CR_CORE_MEMORY").upper()
+        self.memory_counts = "MEMORY" in select
+        self._round_to_core = "CR_CPU" not in select
+        self.threads = np.array([max(1, n.threads_per_core) for n in nodes], dtype=np.int64)
+        self.capacity = self._capacity()
+        self.free = self.capacity.copy()
+        self.used_masks: list[GpuMask] = [n.gpu_used for n in nodes]
+        self._occupy(jobs)
+
+    def _capacity(self) -> Free:
+        n = len(self.nodes)
+        gpus = np.zeros((len(self.types), n), dtype=np.int64)
+        for i, node in enumerate(self.nodes):
+            for group in node.gpus:
+                gpus[self.row[group.type], i] += group.count
+        cpus = np.array([node.cpus for node in self.nodes], dtype=np.int64)
+        mem = np.array([node.mem_mib for node in self.nodes], dtype=np.int64)
+        return Free(gpus, cpus, mem, np.zeros(n, dtype=np.int64))
+
+    def _occupy(self, jobs: Iterable[Job]) -> None:
+        by_jobs = self.capacity.copy()
+        for job in jobs:
+            for share in job.alloc:
+                self.apply(by_jobs, share, -1)
+                i = self.index.get(share.node)
+                if i is not None:
+                    self.used_masks[i] |= share.gpu_mask
+        self.free.jobs = by_jobs.jobs
+        for i, node in enumerate(self.nodes):
+            self.free.cpus[i] = min(node.cpus - node.cpus_alloc, int(by_jobs.cpus[i]))
+            self.free.mem[i] = min(node.mem_mib - node.mem_alloc_mib, int(by_jobs.mem[i]))
+            self._gpus_left(i, node, by_jobs)
+        np.maximum(self.free.cpus, 0, out=self.free.cpus)
+        np.maximum(self.free.mem, 0, out=self.free.mem)
+
+    def _gpus_left(self, i: int, node: Node, by_jobs: Free) -> None:
+        hidden = node.gpu_used_count - node.gpu_used.bit_count()
+        for group in node.gpus:
+            row = self.row[group.type]
+            left = group.count - (group.mask & node.gpu_used).bit_count()
+            if hidden > 0:  # a used GPU without a known index: taken from whatever is left
+                take = min(hidden, left)
+                left -= take
+                hidden -= take
+            self.free.gpus[row, i] = max(0, min(left, int(by_jobs.gpus[row, i])))
+
+    # -- changing what is free ---------------------------------------------------------
+
+    def apply(self, free: Free, share: NodeShare, sign: int) -> None:
+        """Give back (+1) or take (-1) one share on any Free of this pool."""
+        i = self.index.get(share.node)
+        if i is None:
+            return
+        free.cpus[i] += sign * share.cpus
+        free.mem[i] += sign * share.mem_mib
+        free.jobs[i] -= sign
+        if share.gpus:
+            for row, count in self._rows_for(i, free, share, sign):
+                free.gpus[row, i] += sign * count
+
+    def _rows_for(self, i: int, free: Free, share: NodeShare, sign: int) -> list[tuple[int, int]]:
+        """(row, count) of the GPU types a share touches; a share without type may touch several."""
+        on_node = [self.row[g.type] for g in self.nodes[i].gpus]
+        named = self.row.get(share.gpu_type)
+        if named in on_node:
+            return [(named, share.gpus)]
+        split: list[tuple[int, int]] = []
+        left = share.gpus
+        for row in on_node:
+            room = int(free.gpus[row, i]) if sign < 0 else int(
+                self.capacity.gpus[row, i] - free.gpus[row, i])  # fmt: skip
+            count = min(left, max(0, room))
+            if count:
+                split.append((row, count))
+                left -= count
+        return split
+
+    def take(self, shares: Iterable[NodeShare]) -> None:
+        """Occupy shares now, with their GPU indices."""
+        for share in shares:
+            self.apply(self.free, share, -1)
+            i = self.index.get(share.node)
+            if i is not None:
+                self.used_masks[i] |= share.gpu_mask
+
+    def checkpoint(self) -> tuple[Free, list[GpuMask]]:
+        """State to come back to with :meth:`rollback` (what-if questions)."""
+        return self.free.copy(), list(self.used_masks)
+
+    def rollback(self, state: tuple[Free, list[GpuMask]]) -> None:
+        self.free, self.used_masks = state[0], state[1]
+
+    # -- reading -----------------------------------------------------------------------
+
+    def typed(self, free: Free, gpu_type: str) -> IntArray:
+        """Free GPUs per node of one type, or for an untyped request of the best single type."""
+        if gpu_type:
+            row = self.row.get(gpu_type)
+            return free.gpus[row] if row is not None else np.zeros_like(free.cpus)
+        total: IntArray = free.gpus.sum(axis=0)
+        return total
+
+    def cpus_needed(self, cpus: int) -> IntArray:
+        """CPUs taken on each node for a demand: whole cores unless CR_CPU is configured."""
+        if not self._round_to_core:
+            return np.full(len(self.nodes), cpus, dtype=np.int64)
+        return -(-cpus // self.threads) * self.threads
+
+    def pick_gpus(self, node: int, gpu_type: str, count: int) -> GpuMask:
+        """The GPU indices Slurm probably takes: lowest free ones, on one socket if they fit.
+
+        Source: observed on select/cons_tres with ``Cores=`` in gres.conf; a prediction only.
+        """
+        groups = [g for g in self.nodes[node].gpus if not gpu_type or g.type == gpu_type]
+        free = [(g, i) for g in groups for i in range(g.mask.bit_length())
+                if g.mask >> i & 1 and not self.used_masks[node] >> i & 1]  # fmt: skip
+        if len(free) < count:
+            return 0
+        mask = 0
+        for _, i in free[:count]:
+            mask |= 1 << i
+        return mask

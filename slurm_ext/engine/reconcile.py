@@ -1,0 +1,237 @@
+"""Wanted against seen: the patches a cycle sends, and the ledger entries that go with them.
+
+Level-triggered: everything follows from this cycle's observation and the ledger; a patch carries
+absolute values, so sending it twice does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from slurm_ext.model.decision import Decision, JobPatch, Lever, Mode, Verdict
+from slurm_ext.model.job import Job, JobKey
+from slurm_ext.model.ledger import LedgerEntry, with_note
+from slurm_ext.model.units import EpochS
+
+from .ladder import rungs
+from .restore import note_of, restoration
+from .settings import LeverSettings
+from .view import Aside, JobView
+
+
+@dataclass(slots=True)
+class Reconciler:
+    """Collects patches and entries of one cycle.
+
+    ``frontier``: waiting jobs Slurm could start before the next cycle; only these are deferred.
+    ``can_rank``: SiteFactor has an effect here (priority/multifactor).
+    ``entries``: the changed ledger entries, to be committed before the patches are sent.
+    ``limit``: patches at most (0: any number); what is over it is not sent and not in the ledger.
+    ``captured``: some START job had to be taken hold of first, so look again at once.
+    """
+
+    now_s: EpochS
+    levers: LeverSettings
+    decisions: Mapping[JobKey, Decision]
+    frontier: frozenset[JobKey]
+    can_rank: bool
+    patches: list[JobPatch] = field(default_factory=list)
+    entries: dict[JobKey, LedgerEntry] = field(default_factory=dict)
+    limit: int = 0
+    captured: bool = False
+    dropped: int = 0
+    _factors: dict[JobKey, int] = field(default_factory=dict)
+
+    def run(self, views: Sequence[JobView], asides: Sequence[Aside]) -> None:
+        """Work out all differences; ``views`` in planned order."""
+        if self.can_rank:
+            self._rank(views)
+        for view in views:
+            self._one(view)
+        for aside in asides:
+            if aside.entry is not None and aside.entry.marks:
+                # The user's own hold or dependency stays; only what we wrote goes.
+                self._restore(aside.job, aside.entry, aside.reason.code)
+
+    # -- ranking -------------------------------------------------------------------------
+
+    def _rank(self, views: Sequence[JobView]) -> None:
+        by_partition: dict[str, list[JobView]] = {}
+        for view in views:
+            if view.mode is not Mode.OBSERVE and not view.held_by_us:
+                by_partition.setdefault(view.job.partitions[0], []).append(view)
+        for members in by_partition.values():
+            ahead = [v for v in members if self._verdict(v) in (Verdict.STARTING, Verdict.START)]
+            waiting = [v for v in members if self._verdict(v) is Verdict.WAIT]
+            front = [*ahead, *waiting[: self.levers.ladder]]
+            chosen = {v.key for v in front}
+            rest = [v for v in members if v.key not in chosen]
+            for rung in rungs(front, rest):
+                self._factors[rung.view.key] = rung.site_factor
+
+    def _verdict(self, view: JobView) -> Verdict:
+        return self.decisions[view.key].verdict
+
+    # -- one job -------------------------------------------------------------------------
+
+    def _one(self, view: JobView) -> None:
+        if view.mode is Mode.OBSERVE:
+            if view.entry is not None and view.entry.marks:
+                self._restore(view.job, view.entry, "mode_observe")
+            return
+        decision = self.decisions[view.key]
+        entry = view.entry or LedgerEntry(view.key, view.job.address)
+        if view.mode is Mode.ORDER:
+            if entry.lease_until_s is not None or entry.held or entry.pinned:
+                self._restore(view.job, entry, "mode_order", keep_rank=True)
+            else:
+                self._rank_only(view, entry)
+            return
+        if decision.verdict is Verdict.START:
+            self._start(view, entry, decision)
+        elif decision.verdict is Verdict.WAIT and view.key in self.frontier:
+            self._defer(view, entry)
+        elif decision.verdict is Verdict.STARTING:
+            self._rank_only(view, entry)
+        else:
+            self._leave(view, entry)
+
+    def _start(self, view: JobView, entry: LedgerEntry, decision: Decision) -> None:
+        pin = self._pin_for(view, decision)
+        in_hand = view.leased or view.held_by_us
+        if not in_hand and pin:
+            # Pins only go on a job that cannot start under our hands: take hold of it first.
+            self.captured = True
+            self._defer(view, entry, capture=True)
+            return
+        nodes = decision.placement.nodes if decision.placement else ()
+        changed = replace(
+            entry,
+            lease_until_s=None,
+            held=False,
+            pinned=pin,
+            pinned_at_s=self.now_s if pin else None,
+            original_required=entry.original_required if entry.pinned
+            else view.job.request.required_nodes,
+            released_s=self.now_s,
+            planned_nodes=nodes if view.job.array_count == 1 else (),
+            planned_rank=decision.rank,
+            tasks=decision.tasks,
+        )  # fmt: skip
+        required = pin if pin else (changed.original_required if entry.pinned else None)
+        if not in_hand and required is None:
+            # Nothing to write but perhaps the rank: Slurm starts it by itself.
+            self._rank_only(view, changed)
+            return
+        begin_s = max(0, entry.original_begin_s)
+        self._emit(
+            view.job, changed, Lever.RELEASE,
+            begin_s=(begin_s if begin_s > self.now_s else 0) if view.leased else None,
+            hold=False if view.held_by_us else None,
+            required_nodes=required,
+            why="start",
+        )  # fmt: skip
+
+    def _pin_for(self, view: JobView, decision: Decision) -> tuple[str, ...]:
+        job = view.job
+        if not self.levers.pin or decision.placement is None or job.array_tasks:
+            return ()
+        return decision.placement.nodes
+
+    def _defer(self, view: JobView, entry: LedgerEntry, *, capture: bool = False) -> None:
+        job = view.job
+        length_s = self.levers.lease_s
+        if capture:
+            length_s = min(length_s, max(15, 3 * self.levers.interval_s))
+        if view.held_by_us or (view.leased and not self._due(entry)):
+            self._rank_only(view, entry)
+            return
+        user_begin = view.user_begin_s if view.leased else (job.begin_s or 0)
+        first = entry.first_deferred_s if entry.first_deferred_s is not None else self.now_s
+        begin_s = max(user_begin, self.now_s + length_s)
+        hold = self.levers.defer == "hold" and not capture
+        was_pinned = bool(entry.pinned)
+        changed = replace(
+            entry,
+            lease_until_s=None if hold else begin_s,
+            held=hold,
+            original_begin_s=user_begin,
+            first_deferred_s=first,
+            deferred_s=self.now_s - first,
+            released_s=None,
+            pinned=(),
+            pinned_at_s=None,
+        )
+        self._emit(
+            job, changed, Lever.HOLD if hold else Lever.LEASE,
+            begin_s=None if hold else begin_s,
+            hold=True if hold else None,
+            required_nodes=entry.original_required if was_pinned else None,
+            why="capture" if capture else "defer",
+        )  # fmt: skip
+
+    def _due(self, entry: LedgerEntry) -> bool:
+        assert entry.lease_until_s is not None
+        left_s = entry.lease_until_s - self.now_s
+        return left_s <= max(self.levers.renew_at * self.levers.lease_s, self.levers.interval_s + 1)
+
+    def _leave(self, view: JobView, entry: LedgerEntry) -> None:
+        """Waiting but not exposed: a lease may lapse; a hold or an old pin is undone."""
+        stale_pin = entry.pinned and (
+            entry.pinned_at_s is None or self.now_s - entry.pinned_at_s > self.levers.pin_ttl_s
+        )
+        if view.held_by_us or stale_pin:
+            self._restore(view.job, entry, "not_exposed", keep_rank=True)
+        else:
+            self._rank_only(view, entry)
+
+    def _rank_only(self, view: JobView, entry: LedgerEntry) -> None:
+        if view.key in self._factors:
+            self._emit(view.job, entry, Lever.RANK, why="rank")
+        elif view.entry != entry and (view.entry is not None or entry.released_s is not None):
+            self.entries[view.key] = entry
+
+    # -- undoing -------------------------------------------------------------------------
+
+    def _restore(self, job: Job, entry: LedgerEntry, why: str, *, keep_rank: bool = False) -> None:
+        cleared, patch = restoration(job, entry, self.now_s, why, keep_rank=keep_rank)
+        if patch is not None and not self.levers.undo_notes:
+            patch = replace(patch, admin_comment=None)
+        if patch is None:
+            self.entries[job.key] = cleared
+        else:
+            self._send(patch, cleared)
+
+    # -- output --------------------------------------------------------------------------
+
+    def _emit(
+        self,
+        job: Job,
+        entry: LedgerEntry,
+        lever: Lever,
+        *,
+        begin_s: EpochS | None = None,
+        hold: bool | None = None,
+        required_nodes: tuple[str, ...] | None = None,
+        why: str,
+    ) -> None:
+        factor = self._factors.get(job.key)
+        if factor is not None:
+            entry = replace(entry, site_factor=factor)
+        comment = None
+        if self.levers.undo_notes:
+            wanted = with_note(job.admin_comment, note_of(entry))
+            comment = wanted if wanted != job.admin_comment else None
+        patch = JobPatch(
+            job.key, job.address, lever, site_factor=factor, begin_s=begin_s,
+            required_nodes=required_nodes, hold=hold, admin_comment=comment, why=why,
+        )  # fmt: skip
+        self._send(patch, entry)
+
+    def _send(self, patch: JobPatch, entry: LedgerEntry) -> None:
+        if self.limit and len(self.patches) >= self.limit:
+            self.dropped += 1
+            return
+        self.entries[entry.key] = entry
+        self.patches.append(patch)

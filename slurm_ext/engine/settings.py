@@ -1,0 +1,94 @@
+"""What the engine may be told; the daemon fills this from its configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from slurm_ext.model.decision import Mode
+from slurm_ext.model.job import JobKey
+from slurm_ext.model.ledger import LedgerEntry
+
+from .policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillSettings:
+    """``kind``: none (strict order), best_effort (skip what does not fit, no promise), easy."""
+
+    kind: str = "easy"
+    fences: int = 1
+    default_limit_s: int = 7 * 86400
+
+
+@dataclass(frozen=True, slots=True)
+class LeverSettings:
+    """How jobs are steered; names as in the configuration reference, section ``levers``."""
+
+    defer: str = "lease"
+    lease_s: int = 300
+    renew_at: float = 0.34
+    pin: bool = True
+    pin_ttl_s: int = 60
+    start_grace_s: int = 15
+    site_factor: bool = True
+    ladder: int = 8
+    frontier: str = "narrow"
+    frontier_max_jobs: int = 500
+    undo_notes: bool = True
+    interval_s: int = 30
+
+
+@dataclass(frozen=True, slots=True)
+class GuardSettings:
+    """Limits on what one cycle may do; 0 means no limit for counts."""
+
+    max_starts_per_cycle: int = 0
+    max_patches_per_cycle: int = 0
+    max_deferral_s: int = 6 * 3600
+    idle_waste_cycles: int = 20
+    idle_waste_gpus: int = 1
+    stale_s: int = 60
+
+
+@dataclass(frozen=True, slots=True)
+class JobSettings:
+    """Which jobs are ours at all."""
+
+    optout: str = "slurm_ext:off"
+    interactive: str = "leave"
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What one cycle hands to the next besides the ledger (losing it is harmless).
+
+    ``waste``: partition -> consecutive cycles in which GPUs that fit a job we hold back, or let
+    go without seeing it start, stood idle. ``broken``: partitions the breaker lowered to
+    ``order``, with the epoch second it did so. ``wanting``: job -> since when it is to start.
+    """
+
+    waste: Mapping[str, int] = field(default_factory=dict)
+    broken: Mapping[str, int] = field(default_factory=dict)
+    wanting: Mapping[JobKey, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Everything decide() needs besides the observation."""
+
+    policy: Policy
+    mode: Mode = Mode.OBSERVE
+    partition_modes: Mapping[str, Mode] = field(default_factory=dict)
+    unmanaged_partitions: frozenset[str] = frozenset()
+    ledger: Mapping[JobKey, LedgerEntry] = field(default_factory=dict)
+    memory: Memory = field(default_factory=Memory)
+    backfill: BackfillSettings = field(default_factory=BackfillSettings)
+    levers: LeverSettings = field(default_factory=LeverSettings)
+    guard: GuardSettings = field(default_factory=GuardSettings)
+    jobs: JobSettings = field(default_factory=JobSettings)
+    paused: bool = False
+
+    def mode_of(self, partition: str) -> Mode:
+        """Configured mode of one partition (before the guard)."""
+        return self.partition_modes.get(partition, self.mode)

@@ -1,0 +1,198 @@
+"""Joining a job with what we know of it: managed or not, eligible or not, expected duration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from hostlist import expand_hostlist
+
+from slurm_ext.model.decision import Mode, Reason, Stage
+from slurm_ext.model.job import Job, JobKey
+from slurm_ext.model.ledger import LedgerEntry, parse_note
+from slurm_ext.model.observation import Observation
+from slurm_ext.model.units import EpochS
+
+from . import features
+from .settings import Context
+
+_MODE_RANK = {Mode.OBSERVE: 0, Mode.ORDER: 1, Mode.ENFORCE: 2}
+
+SLURM_LIMIT_PREFIXES = ("QOS", "Assoc", "MaxGRES", "MaxJobs", "MaxCpu", "MaxMem", "MaxNode")
+SLURM_LIMIT_REASONS = frozenset(
+    {
+        "PartitionTimeLimit", "PartitionNodeLimit", "PartitionDown", "PartitionInactive",
+        "PartitionConfig", "AccountNotAllowed", "InvalidAccount", "InvalidQOS", "Licenses",
+        "JobArrayTaskLimit", "BadConstraints", "FrontEndDown", "NodeDown", "Cleaning",
+        "DeadLine", "NotAllowed", "QOSNotAllowed",
+    }
+)  # fmt: skip
+"""Pending reasons that only Slurm (or an administrator) can lift; ``squeue(1)``."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """One pending job as the policy sees it.
+
+    ``duration_s``: expected run time (limit until estimates exist). ``eligible_s``: when Slurm
+    may start it at the earliest (now, or the user's begin). ``leased``: our own StartTime is what
+    keeps it waiting. ``held_by_us`` likewise for a hold. ``natural_priority``: Slurm's priority
+    without our SiteFactor. ``let_go``: released by us and not yet seen running, still in grace.
+    """
+
+    job: Job
+    mode: Mode
+    duration_s: int
+    eligible_s: EpochS
+    natural_priority: int
+    entry: LedgerEntry | None = None
+    leased: bool = False
+    held_by_us: bool = False
+    let_go: bool = False
+
+    @property
+    def key(self) -> JobKey:
+        return self.job.key
+
+    @property
+    def user_begin_s(self) -> EpochS:
+        """The begin time the user asked for, 0 for none."""
+        if self.entry is not None and (self.leased or self.let_go):
+            return self.entry.original_begin_s
+        return self.job.begin_s or 0
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """A job that is not planned, with the reason; ``ours``: still managed (so ours to undo)."""
+
+    job: Job
+    reason: Reason
+    managed: bool
+    entry: LedgerEntry | None = None
+
+
+def look_at(job: Job, obs: Observation, ctx: Context) -> JobView | Aside:
+    """Sort one pending job: a view to plan with, or aside with the reason."""
+    entry = entry_of(job, ctx)
+    foreign = _not_ours(job, ctx, entry)
+    if foreign is not None:
+        return Aside(job, foreign, False, entry)
+    leased = entry is not None and _is_our_lease(job, entry)
+    held_by_us = entry is not None and entry.held and job.held
+    let_go = (
+        entry is not None
+        and entry.released_s is not None
+        and not leased
+        and not held_by_us
+        and obs.now_s - entry.released_s <= ctx.levers.start_grace_s
+    )
+    user_begin = entry.original_begin_s if entry is not None and leased else (job.begin_s or 0)
+    waiting = _ineligible(job, obs.now_s, ctx, user_begin, ours=leased or held_by_us)
+    if waiting is not None:
+        return Aside(job, waiting, True, entry)
+    applied = (
+        job.site_factor if job.site_factor is not None else (entry.site_factor if entry else 0)
+    )
+    return JobView(
+        job=job,
+        mode=_mode(job, ctx),
+        duration_s=job.limit_s if job.limit_s is not None else ctx.backfill.default_limit_s,
+        eligible_s=max(obs.now_s, user_begin),
+        natural_priority=job.priority - applied,
+        entry=entry,
+        leased=leased,
+        held_by_us=held_by_us,
+        let_go=let_go,
+    )
+
+
+def entry_of(job: Job, ctx: Context) -> LedgerEntry | None:
+    """Our ledger entry, or one rebuilt from the note in the job when the ledger was lost."""
+    entry = ctx.ledger.get(job.key)
+    if entry is not None:
+        return entry if entry.address == job.address else replace(entry, address=job.address)
+    if "[slurm_ext " not in job.admin_comment:
+        return None
+    note = parse_note(job.admin_comment)
+    if note is None:
+        return None
+    return LedgerEntry(
+        key=job.key,
+        address=job.address,
+        lease_until_s=note.lease_until_s,
+        original_begin_s=note.original_begin_s,
+        held=note.held,
+        pinned=tuple(expand_hostlist(note.pinned)) if note.pinned else (),
+        original_required=_expand(note.original_required),
+        excluded=_expand(note.excluded),
+        original_excluded=_expand(note.original_excluded),
+        site_factor=note.site_factor,
+    )
+
+
+def _expand(text: str) -> tuple[str, ...]:
+    return tuple(expand_hostlist(text)) if text else ()
+
+
+def _is_our_lease(job: Job, entry: LedgerEntry) -> bool:
+    # Slurm keeps whole seconds; a user's own change of StartTime shows as another value.
+    return (
+        entry.lease_until_s is not None
+        and job.begin_s is not None
+        and abs(job.begin_s - entry.lease_until_s) <= 2
+    )
+
+
+def _mode(job: Job, ctx: Context) -> Mode:
+    """The most careful mode of the job's partitions."""
+    modes = [ctx.mode_of(p) for p in job.partitions] or [ctx.mode]
+    return min(modes, key=lambda m: _MODE_RANK[m])
+
+
+def _reason(code: str, **facts: str | int | float | None) -> Reason:
+    return Reason(code, Stage.VIEW, tuple(facts.items()))
+
+
+def _not_ours(job: Job, ctx: Context, entry: LedgerEntry | None) -> Reason | None:
+    """Jobs never touched (design, section 4), each with its reason code."""
+    if any(p in ctx.unmanaged_partitions for p in job.partitions):
+        return _reason("partition_unmanaged", partition=",".join(job.partitions))
+    if ctx.jobs.optout and ctx.jobs.optout in job.comment:
+        return _reason("opted_out", marker=ctx.jobs.optout)
+    if entry is not None and entry.surrendered:
+        return _reason("surrendered", because=entry.surrendered)
+    if job.held and not (entry is not None and entry.held):
+        return _reason("held", reason=job.reason)
+    checks: tuple[tuple[bool, str], ...] = (
+        (job.cron, "cron_job"),
+        (bool(job.het_job_id), "het_job"),
+        (bool(job.reservation) and not job.reservation.startswith("slurm_ext_"), "in_reservation"),
+        (not job.batch and ctx.jobs.interactive == "leave", "interactive"),
+        (bool(job.state.flags & {"SPECIAL_EXIT", "REVOKED", "RESV_DEL_HOLD"}), "special_state"),
+        (job.reason in ("JobHoldMaxRequeue", "ReservationDeleted"), "held"),
+        (bool(job.request.unplannable), "unplannable"),
+        (features.parse(job.request.features) is None, "features_unplannable"),
+    )
+    for hit, code in checks:
+        if hit:
+            details = {
+                "unplannable": ",".join(job.request.unplannable),
+                "features_unplannable": job.request.features,
+            }
+            return _reason(code, detail=details.get(code, job.reason), reason=job.reason)
+    return None
+
+
+def _ineligible(
+    job: Job, now_s: EpochS, ctx: Context, user_begin: EpochS, *, ours: bool
+) -> Reason | None:
+    if job.reason in ("Dependency", "DependencyNeverSatisfied"):
+        return _reason("dependency", dependency=job.dependency, reason=job.reason)
+    # One interval of foresight: otherwise Slurm starts the job before we have looked at it.
+    if user_begin > now_s + ctx.levers.interval_s + 1:
+        return _reason("begin_time", begin_s=user_begin)
+    if ours:
+        return None
+    if job.reason in SLURM_LIMIT_REASONS or job.reason.startswith(SLURM_LIMIT_PREFIXES):
+        return _reason("limit_in_slurm", reason=job.reason)
+    return None
