@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slurm_ext.model.decision import Decision, Plan, Stage, Term, Verdict
@@ -36,6 +36,7 @@ class Step:
 
 def decide(obs: Observation, ctx: Context) -> Step:
     """Order, place, backfill, guard, reconcile. Equal arguments give equal results."""
+    ctx = replace(ctx, ledger=_carried(obs, ctx.ledger))
     occupying = [j for j in obs.jobs if j.state.occupies]
     modes = guard.effective_modes(obs, ctx, ctx.memory)
     views, asides, surrendered = _sort(obs, replace(ctx, partition_modes=modes))
@@ -78,6 +79,26 @@ def decide(obs: Observation, ctx: Context) -> Step:
         stats=_stats(obs, pool, decisions, reconciler, exposed),
     )
     return Step(plan, tuple(entries.values()), _gone(obs, ctx), memory)
+
+
+def _carried(
+    obs: Observation, ledger: Mapping[JobKey, LedgerEntry]
+) -> Mapping[JobKey, LedgerEntry]:
+    """The ledger with entries of requeued jobs under their new key.
+
+    A requeue rewrites the submit time but keeps our node list, which must still be undone.
+    """
+    pending = {j.job_id: j for j in obs.jobs if j.state.pending and j.restarts}
+    carried = dict(ledger)
+    for key, entry in ledger.items():
+        job = pending.get(key.job_id)
+        if job is None or job.key in ledger or job.key.submit_s <= key.submit_s:
+            continue
+        carried[job.key] = replace(
+            entry, key=job.key, lease_until_s=None, held=False, released_s=None,
+            first_deferred_s=None, original_begin_s=0,
+        )  # fmt: skip
+    return carried
 
 
 def _sort(obs: Observation, ctx: Context) -> tuple[list[JobView], list[Aside], list[LedgerEntry]]:

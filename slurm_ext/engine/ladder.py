@@ -51,15 +51,20 @@ def rungs(front: Sequence[JobView], rest: Sequence[JobView]) -> list[Rung]:
 def _climb(
     front: Sequence[JobView], rest: Sequence[JobView], highest: int, *, afresh: bool = False
 ) -> list[Rung] | None:
-    below = max((v.natural_priority for v in rest), default=0)
+    below = max((_standing(v, v.natural_priority) for v in rest), default=(0, 0))
     changed = []
     for view in reversed(front):
         priority = view.natural_priority if afresh else view.job.priority
-        if priority <= below:
-            priority = below + STEP
+        if _standing(view, priority) <= below:
+            priority = below[0] + STEP
         if priority > highest:
             return None
         if priority != view.job.priority:
             changed.append(Rung(view, priority - view.natural_priority))
-        below = priority
+        below = _standing(view, priority)
     return changed
+
+
+def _standing(view: JobView, priority: int) -> tuple[int, int]:
+    """Slurm considers the older job id first among equal priorities."""
+    return priority, -view.job.job_id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from dataclasses import dataclass
 
 from .job import JobKey
@@ -67,12 +68,18 @@ class UndoNote:
     site_factor: int = 0
 
 
-_NOTE = re.compile(r"\s?\[slurm_ext ([^\]\s]*)\]")
+_NOTE = re.compile(r" ?\[slurm_ext ([^\s\[\]]*);crc:([0-9a-f]{8})\]")
 _FIELDS = ("lease", "begin", "held", "pin", "req", "exc", "oexc", "sf")
+_ESCAPED = re.compile(r"%([0-9a-f]{2,6})\.")
 
 
 def render_note(note: UndoNote) -> str:
-    """One bracketed token without spaces inside the values; host lists in folded form."""
+    """One bracketed token without spaces inside the values; host lists in folded form.
+
+    Colons, not equals signs: ``scontrol -o`` output must not seem to hold another key. The
+    checksum tells a whole note from one that was cut or edited. It is not bound to the job:
+    Slurm copies AdminComment, with the values it speaks of, to array tasks and on a requeue.
+    """
     values = (
         "" if note.lease_until_s is None else str(note.lease_until_s),
         str(note.original_begin_s),
@@ -83,16 +90,35 @@ def render_note(note: UndoNote) -> str:
         note.original_excluded,
         str(note.site_factor),
     )
-    text = ";".join(f"{k}={_escape(v)}" for k, v in zip(_FIELDS, values, strict=True) if v)
-    return f"[slurm_ext {text}]"
+    text = ";".join(f"{k}:{_escape(v)}" for k, v in zip(_FIELDS, values, strict=True) if v)
+    return f"[slurm_ext {text};crc:{_checksum(text)}]"
 
 
 def parse_note(admin_comment: str) -> UndoNote | None:
-    """The note inside an AdminComment, or None; a damaged note counts as none."""
-    found = _NOTE.search(admin_comment)
-    if found is None:
-        return None
-    values = dict(part.partition("=")[::2] for part in found.group(1).split(";"))
+    """The note inside an AdminComment, or None; a damaged note counts as none.
+
+    Of several whole notes (another tool quoted one) the last is ours: we append.
+    """
+    whole = [found.group(1) for found in _NOTE.finditer(admin_comment) if _is_whole(found)]
+    return _read(whole[-1]) if whole else None
+
+
+def with_note(admin_comment: str, note: UndoNote | None) -> str:
+    """The AdminComment with our note put in, replaced or (None) taken out; other text stays.
+
+    All whole notes go, also quoted ones: left alone, one would be taken for ours later, and
+    undo what is no longer there. What merely looks like a note is foreign text and stays.
+    """
+    rest = admin_comment
+    while (shorter := _NOTE.sub(_drop_whole, rest)) != rest:
+        rest = shorter  # again: taking one out may have joined the halves of another
+    if note is None:
+        return rest
+    return f"{rest} {render_note(note)}" if rest else render_note(note)
+
+
+def _read(text: str) -> UndoNote | None:
+    values = dict(part.partition(":")[::2] for part in text.split(";"))
     try:
         lease = values.get("lease", "")
         return UndoNote(
@@ -109,18 +135,27 @@ def parse_note(admin_comment: str) -> UndoNote | None:
         return None
 
 
-def with_note(admin_comment: str, note: UndoNote | None) -> str:
-    """The AdminComment with our note put in, replaced or (None) taken out; other text stays."""
-    rest = _NOTE.sub("", admin_comment)
-    if note is None:
-        return rest
-    return f"{rest} {render_note(note)}" if rest else render_note(note)
+def _is_whole(found: re.Match[str]) -> bool:
+    return _checksum(found.group(1)) == found.group(2)
+
+
+def _drop_whole(found: re.Match[str]) -> str:
+    return "" if _is_whole(found) else found.group()
+
+
+def _checksum(text: str) -> str:
+    return f"{zlib.crc32(text.encode('utf-8', 'surrogatepass')):08x}"
 
 
 def _escape(value: str) -> str:
-    # Host lists contain brackets, which end the note, and nothing else that hurts.
-    return value.replace("[", "(").replace("]", ")")
+    """Round brackets for square ones, which end the note; %hex. for all but host list text."""
+    return "".join(
+        {"[": "(", "]": ")"}.get(ch)
+        or (ch if ch.isascii() and (ch.isalnum() or ch in "-_.,") else f"%{ord(ch):02x}.")
+        for ch in value
+    )
 
 
 def _unescape(value: str) -> str:
-    return value.replace("(", "[").replace(")", "]")
+    plain = value.replace("(", "[").replace(")", "]")
+    return _ESCAPED.sub(lambda found: chr(int(found.group(1), 16)), plain)

@@ -198,7 +198,11 @@ def test_the_blocked_job_is_promised_the_shadow_time() -> None:
 def test_extra_nodes_beside_the_fence_may_be_used_for_long() -> None:
     obs = observation(
         [node("n1", used=range(4)), node("n2", used=range(6))],
-        [*crowded(), job(8, on={"n2": 6}, end=NOW + 9000), job(2, gpus=2, limit=99_999, submit=NOW - 9)],
+        [
+            *crowded(),
+            job(8, on={"n2": 6}, end=NOW + 9000),
+            job(2, gpus=2, limit=99_999, submit=NOW - 9),
+        ],
     )
     step = decide(obs, context())
     assert started(step) == {2: ("n2",)}
@@ -242,7 +246,9 @@ def test_array_throttle_counts_running_tasks() -> None:
 
 
 def test_an_array_that_would_delay_a_fence_waits_whole() -> None:
-    array = job(2, gpus=2, limit=9999, submit=NOW - 9, array_job_id=2, array_tasks="0-1", array_count=2)
+    array = job(
+        2, gpus=2, limit=9999, submit=NOW - 9, array_job_id=2, array_tasks="0-1", array_count=2
+    )
     obs = observation(
         [node("n1", used=range(4)), node("n2", used=range(6))],
         [*crowded(), job(8, on={"n2": 6}, end=NOW + 9000), array],

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The cluster in one directory, as an object: what the command line and the tests use."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from . import bringup, daemons, programs, teardown
+from .errors import ConflictError, InterruptedBySignalError, MiniSlurmError, PortTakenError
+from .layout import Layout
+from .ports import Ports, pick_ports
+from .record import NODE, Record, load, require
+from .spec import Spec
+
+TRIES = 4
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+class Cluster:
+    """`Cluster(dir, spec).up()`; without a spec the one kept in the directory is used."""
+
+    def __init__(
+        self, root: str | Path, spec: Spec | None = None, say: Callable[[str], None] = _silent
+    ) -> None:
+        self.layout = Layout(root)
+        self._spec = spec
+        self._say = say
+
+    @property
+    def spec(self) -> Spec:
+        return self._spec or require(self.layout).spec
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What a client needs to talk to this cluster."""
+        return {"SLURM_CONF": str(self.layout.conf)}
+
+    def up(self, timeout: float = 120.0) -> bool:
+        """Starts the cluster; False if it ran already. After a failure nothing is left running."""
+        if os.geteuid() != 0:
+            raise MiniSlurmError("minislurm starts daemons that change user: run it as root")
+        spec = self.spec
+        self.layout.check_name(max(spec.nodes, key=len))
+        if spec.users or spec.operator:
+            self.layout.check_reachable()
+        programs.require(spec.accounting, bool(spec.users or spec.operator))
+        if spec.job_submit_lua:
+            programs.require_lua_plugin()
+        self.layout.create()
+        with self.layout.locked():
+            if self._runs_already(spec):
+                return False
+            with _signals_as_errors():
+                self._start(spec, timeout)
+        return True
+
+    def _runs_already(self, spec: Spec) -> bool:
+        record = load(self.layout)
+        if record is None:
+            return False
+        root = self.layout.root
+        if record.spec != spec:
+            raise ConflictError(
+                f"{root} holds a cluster with another configuration: "
+                f"`down --purge --dir {root}` first, or take another --dir"
+            )
+        if not record.daemons:
+            return False
+        dead = record.dead
+        if record.phase == "up" and not dead:
+            return True
+        if len(dead) == len(record.daemons):
+            return False
+        raise ConflictError(
+            f"{root} runs only in part ({', '.join(dead[:3]) or record.phase}): "
+            f"`restart` those, or `down --dir {root}`"
+        )
+
+    def _start(self, spec: Spec, timeout: float) -> None:
+        began = time.monotonic()
+        daemons.raise_limits()
+        version = programs.slurm_version()
+        for attempt in range(1, TRIES + 1):
+            record = Record(spec, version, pick_ports(len(spec.nodes)))
+            try:
+                teardown.sweep(self.layout)  # leftovers of a crash
+                record.save(self.layout)
+                bringup.write_files(self.layout, record)
+                bringup.start_all(self.layout, record, began + timeout, self._say)
+            except PortTakenError as error:
+                self._clean_up()
+                if attempt == TRIES:
+                    raise
+                self._say(f"a port was taken, trying others ({str(error).splitlines()[0]})")
+            except BaseException:
+                self._clean_up()
+                raise
+            else:
+                record.phase, record.seconds = "up", time.monotonic() - began
+                record.save(self.layout)
+                return
+
+    def _clean_up(self) -> None:
+        with _signals_ignored():
+            teardown.take_down(self.layout, grace=0.0)
+
+    def down(self, purge: bool = False, grace: float = 10.0) -> None:
+        """Stops everything; fine if nothing runs. `purge` also deletes the directory."""
+        if not self.layout.root.exists():
+            return
+        if not self.layout.is_ours:
+            raise ConflictError(f"{self.layout.root} was not made by minislurm: left alone")
+        with self.layout.locked():
+            teardown.take_down(self.layout, grace)
+            if purge:
+                self.layout.purge()
+
+    def restart(self, target: str, timeout: float = 60.0) -> None:
+        """`slurmctld`, `slurmdbd`, `munged`, `mariadb`, or a node; waits until it answers."""
+        with self.layout.locked():
+            record = require(self.layout)
+            name = self._resolve(record, target)
+            with _signals_as_errors():
+                daemons.raise_limits()
+                bringup.restart(self.layout, record, name, time.monotonic() + timeout)
+
+    def kill(self, target: str, signame: str = "KILL") -> None:
+        record = require(self.layout)
+        name = self._resolve(record, target)
+        process = record.daemons[name]
+        if not process.alive:
+            raise MiniSlurmError(f"{name} is not running: `restart {name}` starts it")
+        process.send(signal.Signals[f"SIG{signame.removeprefix('SIG')}"])
+
+    def _resolve(self, record: Record, target: str) -> str:
+        for name in (target, NODE + target):
+            if name in record.daemons:
+                return name
+        known = ", ".join(name for name in daemons.CORE if name in record.daemons)
+        raise ConflictError(
+            f"no {target!r} in this cluster; there are: {known or 'no daemons'} "
+            f"and the nodes {', '.join(record.spec.nodes[:4])} …"
+        )
+
+    def status(self) -> dict[str, Any]:
+        record = require(self.layout)
+        live = {name: process.state for name, process in record.daemons.items()}
+        reachable = all(live.get(name) not in (None, "", "T") for name in ("munged", "slurmctld"))
+        return {
+            "dir": str(self.layout.root),
+            "name": record.spec.name,
+            "phase": record.phase,
+            "version": record.version,
+            "seconds_to_start": record.seconds,
+            "ports": _ports(record.ports, len(record.spec.nodes)),
+            "daemons": [
+                {
+                    "name": name,
+                    "pid": record.daemons[name].pid,
+                    "alive": state != "",
+                    "stopped": state == "T",
+                }
+                for name, state in live.items()
+            ],
+            "nodes": bringup.node_states(self.layout) if reachable else {},
+            "env": self.env,
+        }
+
+
+def _ports(ports: Ports, nodes: int) -> dict[str, Any]:
+    return {
+        "slurmctld": ports.slurmctld,
+        "slurmdbd": ports.slurmdbd,
+        "nodes": [ports.first_node, ports.first_node + nodes - 1],
+    }
+
+
+def _interrupt(signum: int, _: FrameType | None) -> None:
+    raise InterruptedBySignalError(signum)
+
+
+@contextmanager
+def _signals_as_errors() -> Iterator[None]:
+    with _handlers(_interrupt):
+        yield
+
+
+@contextmanager
+def _signals_ignored() -> Iterator[None]:
+    with _handlers(signal.SIG_IGN):
+        yield
+
+
+@contextmanager
+def _handlers(handler: Any) -> Iterator[None]:
+    """For the three signals that end a program; only the main thread can set them."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    try:
+        old = {number: signal.signal(number, handler) for number in numbers}
+    except ValueError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        for number, previous in old.items():
+            signal.signal(number, previous)

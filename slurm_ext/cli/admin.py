@@ -1,0 +1,113 @@
+"""``pause``, ``resume``, ``recover``: the emergency brakes."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+from slurm_ext.daemon.config import Config
+from slurm_ext.daemon.journal import Journal
+from slurm_ext.daemon.lock import DaemonLock, read_heartbeat
+from slurm_ext.daemon.recover import fail_open
+from slurm_ext.daemon.service import make_directory
+from slurm_ext.errors import JournalError, SlurmExtError
+
+from .common import (
+    add_config_options,
+    can_write_notes,
+    connect,
+    console,
+    read_config,
+    safe,
+    user_name,
+)
+
+
+def add_parser(verbs: Any) -> None:
+    """Register the verbs."""
+    pause = verbs.add_parser(
+        "pause", help="make the daemon give all jobs back and touch nothing",
+        description="From the next cycle on the daemon undoes its marks and only observes, across "
+        "restarts, until 'resume'.",
+        epilog="example: slurm-ext pause --hours 2 --why maintenance",
+    )  # fmt: skip
+    pause.add_argument("--hours", type=float, help="resume by itself after so many hours")
+    pause.add_argument("--why", default="", help="shown in status")
+    pause.set_defaults(run=run_pause)
+    resume = verbs.add_parser("resume", help="end a pause", description="End a pause.")
+    resume.set_defaults(run=run_resume)
+    recover = verbs.add_parser(
+        "recover", help="undo what a dead daemon left behind",
+        description="Give every job we deferred, held or pinned back to Slurm and delete our "
+        "reservations, from the journal and from the notes in the jobs. Refuses while a daemon "
+        "runs. Without --fail-open it only acts if the daemon's heartbeat is gone (janitor).",
+        epilog="example: slurm-ext recover --fail-open",
+    )  # fmt: skip
+    recover.add_argument(
+        "--fail-open", action="store_true", help="act at once, also shortly after a daemon's death"
+    )
+    recover.set_defaults(run=run_recover)
+    for parser in (pause, resume, recover):
+        add_config_options(parser)
+
+
+def run_pause(args: argparse.Namespace) -> int:
+    config = read_config(args)
+    now_s = int(time.time())
+    until_s = None if args.hours is None else now_s + int(args.hours * 3600)
+    with _journal(config) as journal:
+        journal.pause(user_name(), now_s, until_s, args.why)
+    until = "" if until_s is None else f" for {args.hours:g} hours"
+    console().print(
+        f"paused{until}: the next cycle gives all jobs back; 'slurm-ext resume' ends it"
+    )
+    return 0
+
+
+def run_resume(args: argparse.Namespace) -> int:
+    config = read_config(args)
+    with _journal(config) as journal:
+        journal.resume(user_name(), int(time.time()))
+    console().print("resumed: from the next cycle on the configured modes are in force")
+    return 0
+
+
+def _journal(config: Config) -> Journal:
+    if not config.state.journal_path.exists():
+        raise JournalError(
+            f"{config.state.journal_path}: no journal; name the daemon's configuration "
+            "with --config, or its state directory with --set state.dir=DIR"
+        )
+    return Journal.open_beside(config.state.journal_path)
+
+
+def run_recover(args: argparse.Namespace) -> int:
+    config = read_config(args)
+    make_directory(Path(config.state.dir))
+    with DaemonLock(config.state.lock_path, cluster="", now_s=int(time.time())):
+        beat = read_heartbeat(config.state.heartbeat_path)
+        if not args.fail_open and beat is not None and beat.fresh(int(time.time())):
+            console().print("the daemon was alive a moment ago; nothing done (see --fail-open)")
+            return 0
+        return _give_back(config)
+
+
+def _give_back(config: Config) -> int:
+    port = connect(config)
+    journal = None
+    try:
+        journal = Journal(config.state.journal_path)
+    except (JournalError, SlurmExtError) as error:
+        console(stderr=True).print(safe(f"{error}; going on with the notes in the jobs", 400))
+    try:
+        done = fail_open(port, journal, can_note=can_write_notes(port))
+    finally:
+        if journal is not None:
+            journal.close()
+    gone = f", {len(done.reservations)} reservations deleted" if done.reservations else ""
+    console().print(f"{len(done.patches)} jobs given back to Slurm{gone}")
+    for left in done.left:
+        console(stderr=True).print(safe(f"not given back: {left}", 300), style="red")
+    return 1 if done.left else 0

@@ -1,0 +1,57 @@
+"""``slurm-ext``: argument parsing and the translation of errors to messages and exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from slurm_ext import __version__
+from slurm_ext.errors import ConfigError, SlurmExtError
+
+from . import admin, config, doctor, run, status, top
+from .common import EXIT_CODES
+
+GROUPS = (run, status, top, admin, doctor, config)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="slurm-ext",
+        description="GPU scheduling beside slurmctld: topology, backfill, explanation.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"slurm-ext {__version__}")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    for group in GROUPS:
+        group.add_parser(verbs)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code."""
+    args = build_parser().parse_args(argv)
+    try:
+        code: int = args.run(args)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader (head, less) has gone: nothing is wrong, and nothing more can be said.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except ConfigError as error:
+        for problem in error.problems:
+            print(problem, file=sys.stderr)
+        return error.exit_code
+    except SlurmExtError as error:
+        print(f"slurm-ext {args.verb}: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,303 @@
+"""Configuration of the daemon: TOML files, checked in full, as frozen values.
+
+``config_schema.json`` is the only source of keys, defaults, units and limits; the classes
+below mirror it (a test compares them). Every number is in the unit its key ends in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from slurm_ext.errors import ConfigError
+from slurm_ext.model.decision import Mode
+
+from . import config_render
+from .config_check import check
+from .config_hints import SCHEMA, near_name
+from .config_read import (
+    OVERRIDE,
+    Fault,
+    KeyPath,
+    Table,
+    is_there,
+    list_dropins,
+    merge,
+    nest,
+    read_toml,
+)
+from .config_rules import cross_check
+
+DEFAULT_PATH = Path("/etc/slurm_ext/slurm_ext.toml")
+"""Read when no file is named; it may be missing."""
+
+Parameter = bool | int | float | str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionConfig:
+    """Exception for one partition. ``mode`` None: the mode at the top counts."""
+
+    mode: Mode | None
+    managed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CycleConfig:
+    """Section ``cycle``; all in seconds."""
+
+    interval_s: float
+    min_interval_s: float
+    observe_timeout_s: float
+    call_timeout_s: float
+    backoff_max_s: float
+    stale_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyConfig:
+    """Section ``policy``; parameters are not checked against the policy here."""
+
+    name: str
+    parameters: Mapping[str, Parameter]
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillConfig:
+    """Section ``backfill``."""
+
+    kind: str
+    fences: int
+    durations: str
+    default_limit_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeverConfig:
+    """Section ``levers``; ``renew_at`` is the fraction of a lease that is left."""
+
+    defer: str
+    lease_s: int
+    renew_at: float
+    pin: bool
+    pin_ttl_s: int
+    start_grace_s: int
+    site_factor: bool
+    ladder: int
+    frontier: str
+    frontier_max_jobs: int
+    write_tokens_per_s: float
+    write_burst: int
+    undo_notes: str
+
+
+@dataclass(frozen=True, slots=True)
+class GuardConfig:
+    """Section ``guard``; a count of 0 is no limit, for requeues none at all."""
+
+    max_starts_per_cycle: int
+    max_patches_per_cycle: int
+    max_requeues_per_hour: int
+    min_runtime_before_requeue_s: int
+    max_deferral_s: int
+    idle_waste_cycles: int
+    idle_waste_gpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobsConfig:
+    """Section ``jobs``."""
+
+    optout: str
+    interactive: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmConfig:
+    """Section ``slurm``; empty paths: Slurm's own."""
+
+    backend: str
+    bin_dir: str
+    slurm_conf: str
+    format: str
+
+
+@dataclass(frozen=True, slots=True)
+class StateConfig:
+    """Section ``state``, and where the files in its directories are."""
+
+    dir: str
+    run_dir: str
+    keep_days: int
+    heartbeat: str
+
+    @property
+    def journal_path(self) -> Path:
+        return Path(self.dir, "journal.db")
+
+    @property
+    def lock_path(self) -> Path:
+        return Path(self.dir, "daemon.lock")
+
+    @property
+    def heartbeat_path(self) -> Path:
+        return Path(self.run_dir, self.heartbeat)
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """Section ``log``."""
+
+    level: str
+    format: str
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The whole configuration. ``files`` were read, in this order.
+
+    ``origins``: dotted key path (as a tuple) -> file, for every value that is no default.
+    """
+
+    mode: Mode
+    partitions: Mapping[str, PartitionConfig]
+    cycle: CycleConfig
+    policy: PolicyConfig
+    backfill: BackfillConfig
+    levers: LeverConfig
+    guard: GuardConfig
+    jobs: JobsConfig
+    slurm: SlurmConfig
+    state: StateConfig
+    log: LogConfig
+    files: tuple[str, ...] = field(default=(), compare=False)
+    origins: Mapping[KeyPath, str] = field(default_factory=dict, compare=False)
+
+    @property
+    def digest(self) -> str:
+        """Sixteen hex digits that change when any effective value does."""
+        text = json.dumps(plain(self), sort_keys=True, ensure_ascii=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def mode_of(self, partition: str) -> Mode:
+        """The mode configured for a partition."""
+        found = self.partitions.get(partition)
+        return self.mode if found is None or found.mode is None else found.mode
+
+    def manages(self, partition: str) -> bool:
+        """False for partitions that are left to Slurm."""
+        return partition not in self.partitions or self.partitions[partition].managed
+
+    def unknown_partitions(self, existing: Collection[str]) -> list[str]:
+        """A problem for each [partitions.NAME] that the cluster does not have."""
+        faults = []
+        for name in self.partitions:
+            if name not in existing:
+                keys = ("mode", "managed")
+                paths = [("partitions", name, key) for key in keys]
+                file = next((self.origins[p] for p in paths if p in self.origins), "")
+                remedy = near_name(name, existing) or "remove the table"
+                faults.append(
+                    Fault(file, ("partitions", name), "the cluster has no such partition", remedy)
+                )
+        return [str(fault) for fault in faults]
+
+
+_SECTIONS: Mapping[str, type] = {
+    "cycle": CycleConfig,
+    "policy": PolicyConfig,
+    "backfill": BackfillConfig,
+    "levers": LeverConfig,
+    "guard": GuardConfig,
+    "jobs": JobsConfig,
+    "slurm": SlurmConfig,
+    "state": StateConfig,
+    "log": LogConfig,
+}
+
+
+def load(
+    path: Path | None = None, overrides: Mapping[str, object] = MappingProxyType({})
+) -> Config:
+    """Read ``path`` (or the default one), then ``conf.d/*.toml`` beside it, then ``overrides``.
+
+    Later files win key by key. ``overrides`` maps dotted keys (``cycle.interval_s``) to values.
+    Only a file that was not named may be missing.
+
+    :raises ConfigError: with every problem of every file.
+    """
+    documents, faults = _read_all(path)
+    table, override_faults = nest(overrides)
+    merged: Table = {}
+    origins: dict[KeyPath, str] = {}
+    for file, document in [*documents, *([(OVERRIDE, table)] if overrides else [])]:
+        sound, found = check(document, file)
+        faults += found
+        merge(merged, sound, origins, file)
+    faults += override_faults
+    effective = _with_defaults(merged, SCHEMA)
+    broken = {fault.path for fault in faults}
+    faults += cross_check(effective, origins, broken)
+    if faults:
+        raise ConfigError([str(fault) for fault in faults])
+    return _build(effective, tuple(file for file, _ in documents), origins)
+
+
+def render(config: Config) -> str:
+    """The effective configuration as TOML that loads to the same values, with comments."""
+    return config_render.render(plain(config), config.origins)
+
+
+def plain(value: Any) -> Any:
+    """A configuration (or a part of one) as tables and plain values, as TOML would hold it."""
+    if is_dataclass(value) and not isinstance(value, type):
+        pairs = ((f.name, getattr(value, f.name)) for f in fields(value) if f.compare)
+        return {name: plain(v) for name, v in pairs if v is not None}
+    if isinstance(value, Mapping):
+        return {name: plain(v) for name, v in value.items()}
+    return str(value) if isinstance(value, Mode) else value
+
+
+def _read_all(path: Path | None) -> tuple[list[tuple[str, Table]], list[Fault]]:
+    main = DEFAULT_PATH if path is None else path
+    files, faults = list_dropins(main.parent / "conf.d")
+    if path is not None or is_there(main):
+        files.insert(0, main)
+    documents = []
+    for file in files:
+        document, found = read_toml(file, regular_only=file is not main)
+        documents.append((str(file), document))
+        faults += found
+    return documents, faults
+
+
+def _with_defaults(table: Mapping[str, Any], schema: Mapping[str, Any]) -> Table:
+    out = dict(table)
+    for name, part in schema["properties"].items():
+        if part["type"] == "object" and "properties" in part:
+            out[name] = _with_defaults(table.get(name, {}), part)
+        elif name == "partitions":
+            one = part["additionalProperties"]
+            out[name] = {n: _with_defaults(v, one) for n, v in table.get(name, {}).items()}
+        elif name not in out and "default" in part:
+            out[name] = part["default"]
+        if part["type"] in ("integer", "number"):
+            # 30 and 30.0 are the same setting and must give the same digest.
+            out[name] = int(out[name]) if part["type"] == "integer" else float(out[name])
+    return out
+
+
+def _build(table: Table, files: tuple[str, ...], origins: Mapping[KeyPath, str]) -> Config:
+    partitions = {
+        name: PartitionConfig(Mode(v["mode"]) if "mode" in v else None, v["managed"])
+        for name, v in sorted(table["partitions"].items())
+    }
+    sections: dict[str, Any] = {name: cls(**table[name]) for name, cls in _SECTIONS.items()}
+    return Config(
+        mode=Mode(table["mode"]), partitions=partitions, files=files, origins=origins, **sections
+    )

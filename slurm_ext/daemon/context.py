@@ -1,0 +1,71 @@
+"""From the configuration to what the engine understands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slurm_ext.engine.settings import (
+    BackfillSettings,
+    Context,
+    GuardSettings,
+    JobSettings,
+    LeverSettings,
+    Memory,
+)
+from slurm_ext.model.decision import Mode
+from slurm_ext.model.job import JobKey
+from slurm_ext.model.ledger import LedgerEntry
+from slurm_ext.policies import get
+
+from .config import Config
+
+
+def context(
+    config: Config,
+    *,
+    ledger: Mapping[JobKey, LedgerEntry],
+    memory: Memory,
+    paused: bool,
+    can_note: bool,
+) -> Context:
+    """Everything decide() needs besides the observation.
+
+    :raises PolicyError: unknown policy or parameter.
+    """
+    levers, guard = config.levers, config.guard
+    modes: dict[str, Mode] = {n: config.mode_of(n) for n in config.partitions}
+    return Context(
+        policy=get(config.policy.name).with_parameters(config.policy.parameters),
+        mode=config.mode,
+        partition_modes=modes,
+        unmanaged_partitions=frozenset(n for n in config.partitions if not config.manages(n)),
+        ledger=ledger,
+        memory=memory,
+        backfill=BackfillSettings(
+            config.backfill.kind, config.backfill.fences, config.backfill.default_limit_s
+        ),
+        levers=LeverSettings(
+            defer=levers.defer,
+            lease_s=levers.lease_s,
+            renew_at=levers.renew_at,
+            pin=levers.pin,
+            pin_ttl_s=levers.pin_ttl_s,
+            start_grace_s=levers.start_grace_s,
+            site_factor=levers.site_factor,
+            ladder=levers.ladder,
+            frontier=levers.frontier,
+            frontier_max_jobs=levers.frontier_max_jobs,
+            undo_notes=levers.undo_notes == "auto" and can_note,
+            interval_s=max(1, round(config.cycle.interval_s)),
+        ),
+        guard=GuardSettings(
+            max_starts_per_cycle=guard.max_starts_per_cycle,
+            max_patches_per_cycle=guard.max_patches_per_cycle,
+            max_deferral_s=guard.max_deferral_s,
+            idle_waste_cycles=guard.idle_waste_cycles,
+            idle_waste_gpus=guard.idle_waste_gpus,
+            stale_s=round(config.cycle.stale_s),
+        ),
+        jobs=JobSettings(config.jobs.optout, config.jobs.interactive),
+        paused=paused,
+    )

@@ -1,0 +1,167 @@
+"""One cycle of the daemon: observe, decide, apply, record. No loop, no signals."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from slurm_ext.engine.cycle import Step, decide
+from slurm_ext.engine.settings import Memory
+from slurm_ext.errors import JournalError, SlurmExtError
+from slurm_ext.model.decision import Plan
+from slurm_ext.model.job import JobKey
+from slurm_ext.model.observation import Observation
+from slurm_ext.slurm.port import SlurmPort
+
+from .apply import Applied, Tokens, apply
+from .config import Config
+from .context import context
+from .journal import Journal
+from .outcome import starts
+from .records import CycleRecord
+
+log = logging.getLogger(__name__)
+
+FACTOR_LOOK_EVERY = 20
+"""Cycles between two readings of every SiteFactor: the ledger is usually right about them."""
+
+
+@dataclass(frozen=True, slots=True)
+class CycleResult:
+    """What one cycle saw, decided and did."""
+
+    cycle: int
+    observation: Observation
+    step: Step
+    applied: Applied
+    durations_s: Mapping[str, float]
+
+    @property
+    def plan(self) -> Plan:
+        return self.step.plan
+
+
+@dataclass(slots=True)
+class Runner:
+    """Runs cycles one after the other; what it remembers between them may be lost harmlessly.
+
+    ``dry_run``: decide and record nothing, send nothing. ``can_note``: we may write AdminComment.
+    """
+
+    config: Config
+    port: SlurmPort
+    journal: Journal | None
+    can_note: bool = False
+    dry_run: bool = False
+    memory: Memory = field(default_factory=Memory)
+    last: Plan | None = None
+    cycle: int = 0
+    _tokens: Tokens = field(init=False)
+    _started: set[JobKey] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._tokens = Tokens(self.config.levers.write_tokens_per_s, self.config.levers.write_burst)
+        if self.journal is not None:
+            self.cycle = self.journal.last_cycle()
+
+    def reconfigure(self, config: Config) -> None:
+        """Take a new configuration between two cycles."""
+        self.config = config
+        self._tokens = Tokens(config.levers.write_tokens_per_s, config.levers.write_burst)
+
+    def run(self) -> CycleResult:
+        """One cycle.
+
+        :raises SlurmUnavailableError: no observation, so no decision.
+        :raises JournalError: nothing was sent, since nothing could be noted first.
+        """
+        self.cycle += 1
+        clock = _Stopwatch()
+        first = self.last is None
+        factors = not self.dry_run and (first or self.cycle % FACTOR_LOOK_EVERY == 0)
+        obs = self.port.observe(site_factors=factors)
+        clock.lap("observe")
+        ledger = self.journal.entries() if self.journal is not None else {}
+        paused = self.journal.paused(obs.now_s) is not None if self.journal is not None else False
+        ctx = context(
+            self.config, ledger=ledger, memory=self.memory, paused=paused, can_note=self.can_note
+        )
+        records = starts(obs, self.last, ledger, self._started)
+        step = decide(obs, ctx)
+        clock.lap("decide")
+        applied = Applied((), (), 0)
+        if self.journal is not None and not self.dry_run:
+            applied = self._apply(step, ledger)
+            clock.lap("apply")
+            self.journal.record_starts(records)
+            self.journal.record_changes(step.plan)
+        self._remember(obs, step)
+        clock.lap("record")
+        result = CycleResult(self.cycle, obs, step, applied, clock.laps)
+        self._record(result, len(records))
+        return result
+
+    def _apply(self, step: Step, ledger: Mapping) -> Applied:  # type: ignore[type-arg]
+        assert self.journal is not None
+        age_s = time.time() - step.plan.now_s
+        if age_s > self.config.cycle.stale_s:
+            # We were stopped or slow: what we saw is no basis for acting any more.
+            log.warning("observation is %.0f s old: nothing sent", age_s)
+            return Applied((), (), len(step.plan.patches))
+        applied = apply(
+            step, self.port, self.journal, self._tokens, ledger,
+            cycle=self.cycle, monotonic_s=time.monotonic(),
+        )  # fmt: skip
+        for patch, outcome in applied.errors:
+            log.warning("job %s: %s refused: %s", patch.address, patch.lever, outcome.detail)
+        return applied
+
+    def _remember(self, obs: Observation, step: Step) -> None:
+        here = {j.key for j in obs.jobs}
+        running = {j.key for j in obs.jobs if not j.state.pending}
+        self._started = (self._started | running) & here
+        self.memory = step.memory
+        self.last = step.plan
+
+    def _record(self, result: CycleResult, started: int) -> None:
+        if self.journal is None or self.dry_run:
+            return
+        counts = {
+            **result.plan.stats,
+            "sent": len(result.applied.patches),
+            "errors": len(result.applied.errors),
+            "put_off": result.applied.put_off,
+            "started": started,
+        }
+        self.journal.record_cycle(
+            CycleRecord(
+                cycle=result.cycle,
+                at_s=result.plan.now_s,
+                policy=result.plan.policy,
+                config_digest=self.config.digest,
+                durations_s=result.durations_s,
+                counts=counts,
+            )
+        )
+
+    def note_failure(self, error: SlurmExtError, at_s: int) -> None:
+        """Record a failed cycle where that is still possible."""
+        if self.journal is None or self.dry_run:
+            return
+        try:
+            self.journal.record_cycle(CycleRecord(self.cycle, at_s, error=str(error)[:500]))
+        except JournalError as failed:
+            log.error("%s", failed)
+
+
+class _Stopwatch:
+    def __init__(self) -> None:
+        self._last = time.perf_counter()
+        self.laps: dict[str, float] = {}
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.laps[name] = now - self._last
+        self._last = now

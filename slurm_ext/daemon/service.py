@@ -1,0 +1,216 @@
+"""The daemon: lock, recovery, the loop, signals, the status socket, an orderly end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from slurm_ext.errors import (
+    ConfigError,
+    JournalError,
+    SlurmCommandError,
+    SlurmExtError,
+    SlurmUnavailableError,
+)
+from slurm_ext.slurm.port import SlurmPort
+
+from .config import Config
+from .journal import Journal
+from .lock import DaemonLock, Heartbeat
+from .publish import Publisher
+from .recover import fail_open
+from .runner import CycleResult, Runner
+from .snapshot import snapshot
+from .systemd import notify
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Service:
+    """Everything around the cycles. ``reload`` reads the configuration again (SIGHUP)."""
+
+    config: Config
+    port: SlurmPort
+    can_note: bool
+    reload: Callable[[], Config]
+    on_cycle: Callable[[CycleResult], None] | None = None
+    max_cycles: int = 0
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _wake: threading.Event = field(default_factory=threading.Event)
+    _reload_wanted: bool = False
+    _give_back: bool = False
+    _failures: int = 0
+
+    def serve(self) -> int:
+        """Run until a signal ends it; returns the exit code.
+
+        :raises LockedError: another daemon works on this state directory.
+        :raises JournalError: the ledger cannot be used at all.
+        :raises SlurmUnavailableError: never for long: the loop backs off and tries again.
+        """
+        state = self.config.state
+        for directory in (state.dir, state.run_dir):
+            make_directory(Path(directory))
+        with (
+            DaemonLock(state.lock_path, cluster="", now_s=int(time.time())),
+            Journal(state.journal_path) as journal,
+        ):
+            for problem in journal.problems:
+                log.warning("%s", problem)
+            runner = Runner(self.config, self.port, journal, self.can_note)
+            with Publisher(Path(state.run_dir)) as publisher:
+                self._catch_signals()
+                notify("READY=1")
+                self._loop(runner, journal, publisher)
+            self._end(journal)
+        return 0
+
+    # -- loop ------------------------------------------------------------------------------
+
+    def _loop(self, runner: Runner, journal: Journal, publisher: Publisher) -> None:
+        heartbeat = Heartbeat(self.config.state.heartbeat_path)
+        pruned_day = 0
+        while not self._stop.is_set():
+            if self._reload_wanted:
+                self._reload(runner)
+            started = time.monotonic()
+            result = self._cycle(runner, publisher)
+            if result is not None:
+                self._beat(heartbeat)
+                if self.on_cycle is not None:
+                    self.on_cycle(result)
+                pruned_day = self._prune(journal, pruned_day)
+            notify("WATCHDOG=1")
+            if self.max_cycles and runner.cycle >= self.max_cycles:
+                break
+            self._sleep(self._pause_s(result, time.monotonic() - started))
+        heartbeat.stop()
+
+    def _cycle(self, runner: Runner, publisher: Publisher) -> CycleResult | None:
+        try:
+            result = runner.run()
+        except (SlurmUnavailableError, SlurmCommandError, JournalError) as error:
+            self._failures += 1
+            log.error("cycle %d: %s", runner.cycle, error)
+            runner.note_failure(error, int(time.time()))
+            publisher.failed(str(error), int(time.time()))
+            return None
+        self._failures = 0
+        publisher.publish(snapshot(result, self.config))
+        return result
+
+    def _pause_s(self, result: CycleResult | None, spent_s: float) -> float:
+        """Seconds until the next cycle: the interval, an early wake, or the back-off."""
+        cycle = self.config.cycle
+        if result is None:
+            delay: float = cycle.interval_s * 2 ** min(self._failures - 1, 10)
+            return min(delay, cycle.backoff_max_s)
+        pause_s = cycle.interval_s - spent_s
+        wake_at_s = result.plan.wake_at_s
+        if wake_at_s is not None:
+            pause_s = min(pause_s, wake_at_s - time.time())
+        return max(pause_s, cycle.min_interval_s)
+
+    def _sleep(self, seconds: float) -> None:
+        self._wake.wait(seconds)
+        self._wake.clear()
+
+    def _beat(self, heartbeat: Heartbeat) -> None:
+        try:
+            heartbeat.beat(int(time.time()), self.config.cycle.interval_s)
+        except OSError as error:
+            log.warning("heartbeat %s: %s", heartbeat.path, error)
+
+    def _prune(self, journal: Journal, last_day: int) -> int:
+        """Once a day the records past ``state.keep_days`` go."""
+        today = int(time.time()) // 86400
+        if today != last_day:
+            try:
+                journal.prune(
+                    (today - self.config.state.keep_days) * 86400,
+                    routine_before_s=(today - 1) * 86400,
+                )
+            except JournalError as error:
+                log.warning("%s", error)
+        return today
+
+    # -- signals -----------------------------------------------------------------------------
+
+    def _catch_signals(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return  # in tests: the caller stops us through request_stop()
+        signal.signal(signal.SIGTERM, self._on_term)
+        signal.signal(signal.SIGINT, self._on_int)
+        signal.signal(signal.SIGHUP, self._on_hup)
+        signal.signal(signal.SIGUSR1, self._on_usr1)
+
+    def _on_term(self, number: int, frame: FrameType | None) -> None:
+        self.request_stop()
+
+    def _on_int(self, number: int, frame: FrameType | None) -> None:
+        # By hand: nobody will restart us, so what is deferred goes back at once.
+        self.request_stop(give_back=True)
+
+    def _on_hup(self, number: int, frame: FrameType | None) -> None:
+        self._reload_wanted = True
+        self._wake.set()
+
+    def _on_usr1(self, number: int, frame: FrameType | None) -> None:
+        self._wake.set()
+
+    def request_stop(self, *, give_back: bool = False) -> None:
+        """End after the current cycle; ``give_back``: undo every lease, hold and pin first."""
+        self._give_back = self._give_back or give_back
+        self._stop.set()
+        self._wake.set()
+
+    def _reload(self, runner: Runner) -> None:
+        self._reload_wanted = False
+        try:
+            fresh = self.reload()
+        except (ConfigError, SlurmExtError) as error:
+            log.error("reload refused, the old configuration stays:\n%s", error)
+            return
+        if fresh.state != self.config.state:
+            log.error("reload: section state cannot change at run time; restart the daemon")
+            return
+        self.config = fresh
+        runner.reconfigure(fresh)
+        log.info("configuration reloaded (%s)", fresh.digest)
+
+    def _end(self, journal: Journal) -> None:
+        """Holds never outlive us; leases lapse by themselves unless told to give back now."""
+        notify("STOPPING=1")
+        if not self._give_back and self.config.levers.defer != "hold":
+            return
+        try:
+            done = fail_open(self.port, journal, can_note=self.can_note)
+            log.info("gave back %d jobs", len(done.patches))
+            for left in done.left:
+                log.error("not given back: %s", left)
+        except SlurmUnavailableError as error:
+            log.error("could not give back: %s; run 'slurm-ext recover --fail-open'", error)
+
+
+def make_directory(path: Path) -> None:
+    """Create a private directory.
+
+    :raises SlurmExtError: it cannot be made or written.
+    """
+    try:
+        path.mkdir(mode=0o755, parents=True, exist_ok=True)
+    except OSError as error:
+        raise SlurmExtError(
+            f"{path}: {error.strerror}; create it, owned by the daemon's user, or set state.dir "
+            "and state.run_dir to directories it may write"
+        ) from error
+    if not os.access(path, os.W_OK):
+        raise SlurmExtError(f"{path}: not writable; give it to the daemon's user")

@@ -1,0 +1,120 @@
+"""The last cycle as plain data for readers: status socket, ``plan``, ``status``."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from slurm_ext import __version__
+from slurm_ext.engine.explain import sentence
+from slurm_ext.model.decision import Decision, Fence, JobPatch, Placement, Verdict
+from slurm_ext.model.job import Job
+from slurm_ext.model.node import Node
+from slurm_ext.model.units import indices_of
+
+from .config import Config
+from .runner import CycleResult
+
+Plain = dict[str, Any]
+
+
+def snapshot(result: CycleResult, config: Config) -> Plain:
+    """Everything a reader may ask of the last cycle; job texts are as users wrote them."""
+    obs, plan = result.observation, result.plan
+    jobs = {j.key: j for j in obs.jobs}
+    decisions = sorted(
+        (d for d in plan.decisions.values() if d.key in jobs),
+        key=lambda d: (d.rank < 0, d.rank, d.key),
+    )
+    return {
+        "daemon": {"version": __version__, "pid": os.getpid(), "config": config.digest},
+        "cycle": result.cycle,
+        "at_s": plan.now_s,
+        "cluster": obs.controller.value("ClusterName"),
+        "slurm": ".".join(map(str, obs.controller.version)),
+        "policy": plan.policy,
+        "modes": {name: str(mode) for name, mode in plan.modes.items()},
+        "durations_s": dict(result.durations_s),
+        "stats": dict(plan.stats),
+        "jobs": [_job(jobs[d.key], d) for d in decisions],
+        "nodes": [_node(n) for n in obs.nodes],
+        "fences": [_fence(f) for f in plan.fences],
+        "patches": [_patch(p) for p in plan.patches],
+        "problems": [f"{p.kind} {p.subject}: {p.detail}" for p in obs.problems],
+        "errors": [f"job {p.address}: {o.detail}" for p, o in result.applied.errors],
+    }
+
+
+def _job(job: Job, decision: Decision) -> Plain:
+    running = decision.verdict is Verdict.RUNNING
+    nodes = [s.node for s in job.alloc]
+    return {
+        "id": job.address,
+        "job_id": job.job_id,
+        "submit_s": job.key.submit_s,
+        "name": job.name,
+        "user": job.user,
+        "account": job.account,
+        "partition": ",".join(job.partitions),
+        "state": str(job.state.base),
+        "gpus": sum(s.gpus for s in job.alloc) if running else job.request.gpus,
+        "nodes": nodes if running else job.request.nodes_min,
+        "tasks": job.array_count,
+        "limit_s": job.limit_s,
+        "priority": job.priority,
+        "slurm_reason": job.reason,
+        "verdict": str(decision.verdict),
+        "rank": decision.rank,
+        "terms": {t.name: t.value for t in decision.terms},
+        "reasons": [
+            {"code": r.code, "stage": str(r.stage), "text": sentence(r), "facts": dict(r.facts)}
+            for r in decision.reasons
+        ],
+        "placement": _placement(decision.placement),
+        "alternatives": [_placement(a) for a in decision.alternatives],
+        "start_s": decision.start_s,
+    }
+
+
+def _placement(placement: Placement | None) -> list[Plain] | None:
+    if placement is None:
+        return None
+    return [
+        {"node": s.node, "gpus": s.gpus, "gpu_indices": list(indices_of(s.gpu_mask)),
+         "cpus": s.cpus, "mem_mib": s.mem_mib}
+        for s in placement.shares
+    ]  # fmt: skip
+
+
+def _node(node: Node) -> Plain:
+    return {
+        "name": node.name,
+        "states": sorted(node.states),
+        "gpus": node.gpu_count,
+        "gpu_types": {g.type: g.count for g in node.gpus},
+        "gpus_used": max(node.gpu_used.bit_count(), node.gpu_used_count),
+        "gpu_used_indices": list(indices_of(node.gpu_used)),
+        "cpus": node.cpus,
+        "cpus_used": node.cpus_alloc,
+        "mem_mib": node.mem_mib,
+        "mem_used_mib": node.mem_alloc_mib,
+    }
+
+
+def _fence(fence: Fence) -> Plain:
+    return {
+        "job_id": fence.key.job_id,
+        "start_s": fence.start_s,
+        "nodes": list(fence.placement.nodes),
+    }
+
+
+def _patch(patch: JobPatch) -> Plain:
+    fields = ("site_factor", "begin_s", "required_nodes", "excluded_nodes", "hold")
+    values = {name: getattr(patch, name) for name in fields}
+    return {
+        "id": patch.address,
+        "lever": str(patch.lever),
+        "why": patch.why,
+        "values": {k: v for k, v in values.items() if v is not None},
+    }

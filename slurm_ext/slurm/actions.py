@@ -1,0 +1,177 @@
+"""From job patches to ``scontrol`` commands, and from what it says back to outcomes. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slurm_ext.model.decision import JobPatch, ReservationSpec
+from slurm_ext.model.job import Job
+from slurm_ext.slurm.batch import safe_word
+from slurm_ext.slurm.hosts import fold
+from slurm_ext.slurm.times import stamp
+
+RESERVATION_PREFIX = "slurm_ext_"
+_ADDRESS = re.compile(r"\d{1,10}(?:[_+]\d{1,10})?", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
+_NODES = re.compile(r"[A-Za-z0-9_.,\[\]-]*", re.ASCII)
+_FOR_JOB = re.compile(r" for job \S+$")
+_PREFIX = re.compile(r"^(?:slurm_\w+ error: |scontrol: error: )")
+_TASKS = re.compile(r"^\d+_\[?[\d,:%-]+(?:\.\.\.)?\]?: (.*)$")
+_LONG_AGO_S = 1_000_000_000
+
+BENIGN = (
+    "Job is no longer pending execution",
+    "Job has already finished",
+    "Job/step already completing or completed",
+    "Invalid job id specified",
+    "Job is pending execution",
+)
+"""Answers that mean: the job has started, ended or gone meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One scontrol command as words; ``stdin`` tells whether it may go into a batch."""
+
+    words: tuple[str, ...]
+
+    @property
+    def stdin(self) -> bool:
+        return all(safe_word(word) for word in self.words)
+
+    @property
+    def line(self) -> str:
+        return " ".join(self.words)
+
+
+def address_error(address: str) -> str:
+    """Why an address must not be sent, or empty. It must name one job or array task."""
+    return "" if _ADDRESS.fullmatch(address) else f"not a job address: {address!r}"
+
+
+def begin_word(begin_s: int) -> str:
+    """``StartTime=``: an absolute UTC timestamp (scontrol runs with TZ=UTC), 0 for now.
+
+    ``1970-01-01T00:00:00`` and small numbers would be "No changes specified".
+    """
+    return "StartTime=now" if begin_s < _LONG_AGO_S else f"StartTime={stamp(begin_s)}"
+
+
+def start_guard(job: Job) -> str | None:
+    """A word that makes slurmctld refuse the whole update of a job that has started.
+
+    ``ReqNodeList=`` on a running job shrinks it, even beside keywords that are refused with "no
+    longer pending". Only the partition is checked before that: the job's own partition with a
+    comma appended is another string (refused on a running job) and the same partition (nothing
+    changes on a pending one). With several partitions it would not be the same: None.
+    """
+    if len(job.partitions) != 1 or not _NAME.fullmatch(job.partitions[0]):
+        return None
+    return f"Partition={job.partitions[0]},"
+
+
+def patch_commands(patch: JobPatch, guard: str | None) -> tuple[Command, ...]:
+    """The commands of one patch: hold first, update, release last; values are absolute.
+
+    Raises ValueError for an address or node list that is not one.
+    """
+    error = address_error(patch.address)
+    if error:
+        raise ValueError(error)
+    words = [] if guard is None else [guard]
+    if patch.site_factor is not None:
+        words.append(f"SiteFactor={patch.site_factor}")
+    if patch.begin_s is not None:
+        words.append(begin_word(patch.begin_s))
+    for keyword, nodes in (
+        ("ReqNodeList", patch.required_nodes),
+        ("ExcNodeList", patch.excluded_nodes),
+    ):
+        if nodes is not None:
+            words.append(f"{keyword}={_node_list(nodes)}")
+    if patch.admin_comment is not None:
+        words.append(f"AdminComment={patch.admin_comment}")
+    commands: list[Command] = []
+    if patch.hold is True:
+        commands.append(Command(("hold", patch.address)))
+    if len(words) > (guard is not None):
+        commands.append(Command(("update", f"JobId={patch.address}", *words)))
+    if patch.hold is False:
+        commands.append(Command(("release", patch.address)))
+    return tuple(commands)
+
+
+def _node_list(nodes: Sequence[str]) -> str:
+    folded = fold(nodes)
+    if not _NODES.fullmatch(folded):
+        raise ValueError(f"not a node list: {folded!r}")
+    return folded
+
+
+def reservation_words(spec: ReservationSpec) -> tuple[str, ...]:
+    """The words of ``scontrol create reservation``.
+
+    Raises ValueError unless the name is ours, there are nodes and users, and all are plain words.
+    """
+    if not spec.name.startswith(RESERVATION_PREFIX) or not _NAME.fullmatch(spec.name):
+        raise ValueError(f"not a reservation name of ours: {spec.name!r}")
+    if not spec.nodes or not spec.users or spec.duration_s <= 0:
+        raise ValueError(f"{spec.name}: nodes, users and a duration are needed")
+    for word in (*spec.users, *spec.flags):
+        if not _NAME.fullmatch(word):
+            raise ValueError(f"{spec.name}: not a plain word: {word!r}")
+    flags = dict.fromkeys((*spec.flags, "NO_HOLD_JOBS_AFTER"))
+    minutes = -(-spec.duration_s // 60)
+    return (
+        "create",
+        "reservation",
+        f"ReservationName={spec.name}",
+        begin_word(spec.start_s),
+        f"Duration={minutes}",
+        f"Nodes={_node_list(spec.nodes)}",
+        f"Users={','.join(spec.users)}",
+        f"Flags={','.join(flags)}",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What scontrol said to one command."""
+
+    ok: bool
+    benign: bool = False
+    detail: str = ""
+
+
+def read_answer(text: str) -> Said:
+    """Judge the lines scontrol printed for one update, hold, release or requeue.
+
+    An array answers per task ("47_2-9: No error"): it is a success if any task took the change
+    and the others have started or ended.
+    """
+    messages: list[str] = []
+    done = False
+    for line in text.split("\n"):
+        stripped = line.strip()
+        if not stripped or (line.startswith("scontrol: ") and "error:" not in line):
+            continue
+        tasks = _TASKS.match(stripped)
+        said = tasks[1] if tasks else _FOR_JOB.sub("", _PREFIX.sub("", stripped))
+        if said == "No error":
+            done = True
+        else:
+            messages.append(said)
+    detail = "; ".join(dict.fromkeys(messages))
+    benign = all(said.startswith(BENIGN) for said in messages)
+    if not messages or (done and benign):
+        return Said(True, detail=detail)
+    return Said(False, benign, detail)
+
+
+def join(said: Sequence[Said]) -> Said:
+    """One verdict for all commands of a patch."""
+    failed = [one for one in said if not one.ok]
+    detail = "; ".join(dict.fromkeys(one.detail for one in said if one.detail))
+    return Said(not failed, bool(failed) and all(one.benign for one in failed), detail)

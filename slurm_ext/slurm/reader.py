@@ -1,0 +1,206 @@
+"""The fast path: everything from text, two processes side by side.
+
+``squeue`` gives every job with unforgeable columns; one ``scontrol`` batch gives configuration,
+partitions, reservations, job details and nodes. Jobs that have not changed since the last look
+are taken from a cache that holds exactly one look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from slurm_ext.errors import SlurmCommandError
+from slurm_ext.model.job import Job, JobKey
+from slurm_ext.model.node import Node
+from slurm_ext.model.observation import Observation, Problem, Reservation
+from slurm_ext.model.units import EpochS
+from slurm_ext.slurm.batch import run_batch
+from slurm_ext.slurm.details import Chunk, split_blocks
+from slurm_ext.slurm.jobs import job_id_of, job_of_record
+from slurm_ext.slurm.run import Runner, failure
+from slurm_ext.slurm.shares import check_masks, unexplained
+from slurm_ext.slurm.squeue import ARGUMENTS, Framing
+from slurm_ext.slurm.text import (
+    parse_config,
+    parse_nodes,
+    parse_partitions,
+    parse_reservations,
+    parse_site_factors,
+)
+
+# Jobs before nodes: a job that starts in between is then only missing from the jobs.
+_LOOK = ("show config", "show partition", "show reservation", "show job", "show node")
+_MAX_AGAIN = 64
+"""Blocks asked for one by one when the whole list leaves them in doubt, at most, in one look."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cached:
+    job: Job
+    problems: tuple[Problem, ...]
+
+
+def with_reservations(nodes: Iterable[Node], reservations: Iterable[Reservation]) -> list[Node]:
+    """Nodes with the name of the active reservation they are in (not every version prints it)."""
+    inside = {name: one.name for one in reservations if one.active for name in one.nodes}
+    return [
+        replace(node, reservation=inside[node.name])
+        if not node.reservation and node.name in inside
+        else node
+        for node in nodes
+    ]
+
+
+class TextReader:
+    """Reads Slurm through ``squeue`` and ``scontrol`` text. Not for use by several threads."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._framing = Framing.fresh()
+        self._cache: dict[tuple[str, Chunk | None], _Cached] = {}
+
+    def observe(self, *, site_factors: bool = False) -> Observation:
+        """Everything of one moment; raises if any part is missing."""
+        with ThreadPoolExecutor(max_workers=3) as pool:
+            queue = pool.submit(self._squeue)
+            rest = pool.submit(run_batch, self._runner, _LOOK, options=("-a", "-d"))
+            factors = pool.submit(self._sprio) if site_factors else None
+            raw = queue.result()
+            parts = rest.result()
+            factor = factors.result() if factors else {}
+        if parts.answer.code != 0 or parts.answer.stderr.strip():
+            raise failure(["scontrol", "-a", "-d", "<<", *_LOOK], parts.answer)
+        config, partition_text, reservation_text, job_text, node_text = parts.texts
+        controller, now = parse_config(config)
+        if now is None:
+            raise SlurmCommandError("scontrol show config: no clock in the answer")
+        partitions, problems = parse_partitions(partition_text)
+        reservations, more = parse_reservations(reservation_text)
+        problems += more
+        nodes, more = parse_nodes(node_text)
+        problems += more
+        nodes = with_reservations(nodes, reservations)
+        jobs = self._jobs(raw, job_text, now, problems)
+        by_name = {node.name: node for node in nodes}
+        jobs = [check_masks(job, by_name, problems) if job.alloc else job for job in jobs]
+        if factor:
+            jobs = [
+                replace(job, site_factor=factor[job.job_id]) if job.job_id in factor else job
+                for job in jobs
+            ]
+        problems += unexplained(jobs, nodes)
+        return Observation(
+            now_s=now,
+            controller=controller,
+            jobs=tuple(jobs),
+            nodes=tuple(nodes),
+            partitions=tuple(partitions),
+            reservations=tuple(reservations),
+            problems=tuple(problems),
+        )
+
+    def look(self, keys: Sequence[JobKey]) -> dict[JobKey, Job]:
+        """Fresh records of some jobs only; those that are gone are missing from the answer."""
+        if not keys:
+            return {}
+        wanted = set(keys)
+        return {
+            job.key: job for job in self.siblings([k.job_id for k in keys]) if job.key in wanted
+        }
+
+    def siblings(self, job_ids: Sequence[int]) -> list[Job]:
+        """Fresh records of these job ids; an array's id gives all its tasks."""
+        if not job_ids:
+            return []
+        raw = self._squeue(sorted(set(job_ids)))
+        records = [record for one in raw if (record := self._framing.cut(one)) is not None]
+        chunks = self._again([job_id for record in records if (job_id := job_id_of(record))])
+        return [
+            job_of_record(record, chunks.get(job_id_of(record) or -1), []) for record in records
+        ]
+
+    def _squeue(self, job_ids: Sequence[int] = ()) -> list[str]:
+        argv = ["squeue", *ARGUMENTS]
+        if job_ids:
+            argv += ["-j", ",".join(map(str, job_ids))]
+        answer = self._runner.run(argv, env={"SQUEUE_FORMAT2": self._framing.format})
+        if job_ids and "Invalid job id specified" in answer.stderr:
+            return []
+        if answer.code != 0 or "error:" in answer.stderr:
+            raise failure(argv, answer)
+        raw, rest = self._framing.records(answer.stdout)
+        if rest:
+            raise SlurmCommandError("squeue: the answer ends within a record")
+        return raw
+
+    def _sprio(self) -> Mapping[int, int]:
+        return parse_site_factors(self._runner.ask(["sprio", "-h", "-o", "%i %S"]))
+
+    def _jobs(
+        self, raw: Sequence[str], job_text: str, now: EpochS, problems: list[Problem]
+    ) -> list[Job]:
+        records: list[tuple[str, int]] = []
+        for one in raw:
+            head, _, _ = one.partition(self._framing.field)
+            if not (head.isdecimal() and head.isascii() and len(head) < 12):
+                raise SlurmCommandError(
+                    "squeue: a record without a job id; unknown squeue version?"
+                )
+            records.append((one, int(head)))
+        chunks = self._chunks([job_id for _, job_id in records], job_text)
+        fresh: dict[tuple[str, Chunk | None], _Cached] = {}
+        jobs: list[Job] = []
+        for one, job_id in records:
+            key = (one, chunks.get(job_id))
+            cached = self._cache.get(key)
+            if cached is None:
+                cached = self._parse(key, job_id)
+            if (begin := cached.job.begin_s) is not None and begin <= now:
+                cached = _Cached(replace(cached.job, begin_s=None), cached.problems)
+            fresh[key] = cached
+            jobs.append(cached.job)
+            problems.extend(cached.problems)
+        self._cache = fresh
+        return jobs
+
+    def _parse(self, key: tuple[str, Chunk | None], job_id: int) -> _Cached:
+        raw, chunk = key
+        record = self._framing.cut(raw)
+        if record is None:
+            raise SlurmCommandError(
+                f"squeue: job {job_id} shows other fields than asked for; unknown squeue version?"
+            )
+        problems: list[Problem] = []
+        job = job_of_record(record, chunk, problems)
+        if chunk is None and not job.state.ended:
+            problems.append(
+                Problem(
+                    "job",
+                    str(job_id),
+                    "details missing or ambiguous (line breaks in name, comment or path?)",
+                )
+            )
+        return _Cached(job, tuple(problems))
+
+    def _chunks(self, job_ids: Sequence[int], job_text: str) -> dict[int, Chunk]:
+        found = split_blocks(job_text)
+        known = found.chunks
+        missing = [job_id for job_id in job_ids if job_id not in known]
+        if missing:
+            known.update(self._again(missing[:_MAX_AGAIN]))
+        return known
+
+    def _again(self, job_ids: Sequence[int]) -> dict[int, Chunk]:
+        """Details of single jobs: only a job's own text can stand in its answer."""
+        if not job_ids:
+            return {}
+        commands = [f"show job {job_id}" for job_id in job_ids]
+        parts = run_batch(self._runner, commands, options=("-a", "-d"))
+        found: dict[int, Chunk] = {}
+        for job_id, text in zip(job_ids, parts.texts, strict=True):
+            chunk = split_blocks(text).chunks.get(job_id)
+            if chunk is not None:
+                found[job_id] = chunk
+        return found

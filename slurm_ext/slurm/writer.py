@@ -1,0 +1,206 @@
+"""Everything that changes Slurm: patches, requeues, reservations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from slurm_ext.model.decision import JobPatch, ReservationSpec
+from slurm_ext.model.job import Job, JobKey
+from slurm_ext.slurm.actions import (
+    RESERVATION_PREFIX,
+    Command,
+    Said,
+    address_error,
+    join,
+    patch_commands,
+    read_answer,
+    reservation_words,
+    start_guard,
+)
+from slurm_ext.slurm.batch import run_batch
+from slurm_ext.slurm.port import Outcome
+from slurm_ext.slurm.run import Answer, Runner, escape, failure
+
+_GUARD_LEASE_S = 30
+_NOT_PENDING = Said(False, True, "not pending any more")
+
+Look = Callable[[Sequence[JobKey]], Mapping[JobKey, Job]]
+
+
+class Writer:
+    """Writes through ``scontrol``: one process a batch, fed by its standard input.
+
+    ``look`` gives fresh records; ``siblings`` every record of some job ids, array tasks included.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        look: Look,
+        siblings: Callable[[Sequence[int]], Sequence[Job]],
+        *,
+        batch: int = 200,
+    ) -> None:
+        self._runner = runner
+        self._look = look
+        self._siblings = siblings
+        self._batch = batch
+
+    def patch(self, patches: Sequence[JobPatch]) -> tuple[Outcome, ...]:
+        """Write the patches; one outcome each, in order.
+
+        A pin (``required_nodes`` not empty) or a hold is only sent to a job that is pending at
+        this moment, and in a way that slurmctld refuses if it has started meanwhile.
+        """
+        verdicts: dict[int, Said] = {}
+        plans: dict[int, tuple[Command, ...]] = {}
+        delicate = [p.key for p in patches if p.required_nodes or p.hold is True]
+        seen = dict(self._look(delicate)) if delicate else {}
+        unguarded = self._lease_unguarded(patches, seen)
+        for index, patch in enumerate(patches):
+            job = seen.get(patch.key)
+            guard = None
+            if patch.required_nodes or patch.hold is True:
+                if job is None or not job.state.pending or unguarded.get(index, True) is False:
+                    verdicts[index] = _NOT_PENDING
+                    continue
+                if patch.required_nodes:
+                    guard = start_guard(job)
+                    if guard is None and patch.begin_s is None:
+                        # The guard lease must not outlive this call.
+                        patch = replace(patch, begin_s=job.begin_s or 0)
+            try:
+                plans[index] = patch_commands(patch, guard)
+            except ValueError as error:
+                verdicts[index] = Said(False, detail=str(error))
+        verdicts |= self._send(plans)
+        held = [p for i, p in enumerate(patches) if p.hold is True and verdicts[i].ok]
+        if held:
+            self._release_running(held)
+        return tuple(
+            Outcome(patch.key, verdicts[i].ok, verdicts[i].benign, verdicts[i].detail)
+            for i, patch in enumerate(patches)
+        )
+
+    def requeue(self, addresses: Sequence[tuple[JobKey, str]]) -> tuple[Outcome, ...]:
+        """``requeue Incomplete``, after a fresh look: a plain array id would restart all tasks."""
+        seen = self._look([key for key, _ in addresses])
+        verdicts: dict[int, Said] = {}
+        plans: dict[int, tuple[Command, ...]] = {}
+        for index, (key, address) in enumerate(addresses):
+            job = seen.get(key)
+            error = address_error(address)
+            if error:
+                verdicts[index] = Said(False, detail=error)
+            elif job is None or not job.state.occupies:
+                verdicts[index] = Said(False, True, "not running any more")
+            elif address != job.address:
+                # A plain array id would restart every task.
+                verdicts[index] = Said(False, detail=f"{address} is not {job.address}")
+            else:
+                plans[index] = (Command(("requeue", "Incomplete", address)),)
+        verdicts |= self._send(plans)
+        return tuple(
+            Outcome(key, verdicts[i].ok, verdicts[i].benign, verdicts[i].detail)
+            for i, (key, _) in enumerate(addresses)
+        )
+
+    def reserve(self, spec: ReservationSpec) -> Outcome:
+        """Create a reservation; an overlap or a missing node is an outcome, not an error."""
+        try:
+            words = reservation_words(spec)
+        except ValueError as error:
+            return Outcome(None, False, detail=str(error))
+        return self._one(words)
+
+    def unreserve(self, name: str) -> Outcome:
+        """Delete a reservation whose name begins with ours."""
+        if not name.startswith(RESERVATION_PREFIX) or not Command((name,)).stdin:
+            return Outcome(None, False, detail=f"not a reservation of ours: {name!r}")
+        outcome = self._one(("delete", f"ReservationName={name}"))
+        gone = not outcome.ok and "Requested reservation is invalid" in outcome.detail
+        return replace(outcome, benign=True) if gone else outcome
+
+    def _one(self, words: Sequence[str]) -> Outcome:
+        answer = self._run(words)
+        detail = escape(answer.stdout)
+        return Outcome(None, answer.code == 0, detail=detail)
+
+    def _run(self, words: Sequence[str]) -> Answer:
+        argv = ["scontrol", *words]
+        answer = self._runner.run(argv, merge=True)
+        self._raise_if_unavailable(argv[:3], answer)
+        return answer
+
+    def _raise_if_unavailable(self, argv: Sequence[str], answer: Answer) -> None:
+        error = failure(argv, answer)
+        if answer.code != 0 and error.exit_code == 3:
+            raise error
+
+    def _send(self, plans: Mapping[int, tuple[Command, ...]]) -> dict[int, Said]:
+        """Run all commands in order of the patches, batched; the verdict of each patch."""
+        said: dict[int, list[Said]] = {index: [] for index in plans}
+        waiting: list[tuple[int, Command]] = []
+
+        def flush() -> None:
+            for start in range(0, len(waiting), self._batch):
+                some = waiting[start : start + self._batch]
+                parts = run_batch(self._runner, [c.line for _, c in some], merge=True)
+                self._raise_if_unavailable(["scontrol"], parts.answer)
+                for (index, _), text in zip(some, parts.texts, strict=True):
+                    said[index].append(read_answer(text))
+            waiting.clear()
+
+        for index, commands in plans.items():
+            if all(command.stdin for command in commands):
+                waiting.extend((index, command) for command in commands)
+                continue
+            # Text that scontrol's line reader would change: as arguments, one process each.
+            flush()
+            for command in commands:
+                try:
+                    said[index].append(read_answer(self._run(command.words).stdout))
+                except ValueError as error:  # a zero byte in the text
+                    said[index].append(Said(False, detail=str(error)))
+        flush()
+        return {index: join(some) for index, some in said.items()}
+
+    def _lease_unguarded(
+        self, patches: Sequence[JobPatch], seen: dict[JobKey, Job]
+    ) -> dict[int, bool]:
+        """Give pins without a start guard a short lease first, so that they cannot start.
+
+        Tells for each of them whether it is still pending after that; ``seen`` keeps the begin
+        time of before.
+        """
+        plans: dict[int, tuple[Command, ...]] = {}
+        for index, patch in enumerate(patches):
+            job = seen.get(patch.key)
+            if patch.required_nodes and job is not None and start_guard(job) is None:
+                lease = Command(
+                    ("update", f"JobId={patch.address}", f"StartTime=now+{_GUARD_LEASE_S}")
+                )
+                if job.state.pending and not address_error(patch.address):
+                    plans[index] = (lease,)
+        if not plans:
+            return {}
+        said = self._send(plans)
+        again = self._look([patches[index].key for index in plans])
+        return {
+            index: said[index].ok
+            and (job := again.get(patches[index].key)) is not None
+            and job.state.pending
+            for index in plans
+        }
+
+    def _release_running(self, held: Sequence[JobPatch]) -> None:
+        """Undo the hold on what runs: a hold on an array, or one that came too late, takes
+        effect when the job is requeued."""
+        stray = [
+            job
+            for job in self._siblings([patch.key.job_id for patch in held])
+            if job.state.occupies and job.priority == 0
+        ]
+        if stray:
+            self._send({i: (Command(("release", job.address)),) for i, job in enumerate(stray)})

@@ -1,0 +1,251 @@
+"""Wanted against seen: which patches a cycle sends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from slurm_ext.engine.cycle import Step, decide
+from slurm_ext.engine.settings import GuardSettings, LeverSettings, Memory
+from slurm_ext.model.decision import JobPatch, Lever, Mode
+from slurm_ext.model.job import Job, JobKey
+from slurm_ext.model.ledger import LedgerEntry, UndoNote, parse_note, render_note
+from tests.builders import NOW, context, job, node, observation
+
+LEVERS = LeverSettings(interval_s=10, lease_s=300)
+
+
+def patches(step: Step, lever: Lever | None = None) -> dict[int, JobPatch]:
+    return {p.key.job_id: p for p in step.plan.patches if lever is None or p.lever is lever}
+
+
+def leased(found: Job, until: int = NOW + 200, **fields: object) -> tuple[Job, LedgerEntry]:
+    """The job as it shows under our lease, and the entry for it."""
+    entry = LedgerEntry(found.key, found.address, until, first_deferred_s=NOW - 100, **fields)  # type: ignore[arg-type]
+    return replace(found, begin_s=until, reason="BeginTime"), entry
+
+
+def step_with(jobs: list[Job], *entries: LedgerEntry, **fields: object) -> Step:
+    ctx = context(ledger={e.key: e for e in entries}, levers=LEVERS, **fields)
+    return decide(observation([node("n1")], jobs), ctx)
+
+
+def test_observe_sends_nothing() -> None:
+    assert step_with([job(1, gpus=8), job(2, gpus=8)], mode=Mode.OBSERVE).plan.patches == ()
+
+
+def test_order_only_ranks() -> None:
+    jobs = [job(1, gpus=8, submit=NOW - 20, priority=5), job(2, gpus=8, submit=NOW - 30)]
+    step = step_with(jobs, mode=Mode.ORDER)
+    assert {p.lever for p in step.plan.patches} <= {Lever.RANK}
+
+
+def test_a_job_to_start_is_taken_hold_of_first() -> None:
+    step = step_with([job(1, gpus=8)])
+    patch = patches(step)[1]
+    assert patch.lever is Lever.LEASE
+    assert patch.why == "capture"
+    assert patch.required_nodes is None
+    assert step.plan.wake_at_s == NOW + 1
+
+
+def test_a_job_in_hand_is_released_onto_its_nodes() -> None:
+    found, entry = leased(job(1, gpus=8))
+    patch = patches(step_with([found], entry))[1]
+    assert (patch.lever, patch.required_nodes, patch.begin_s) == (Lever.RELEASE, ("n1",), 0)
+
+
+def test_release_keeps_the_users_own_begin() -> None:
+    found, entry = leased(job(1, gpus=8), original_begin_s=NOW + 5)
+    assert patches(step_with([found], entry))[1].begin_s == NOW + 5
+
+
+def test_a_begin_far_ahead_is_the_users_business() -> None:
+    assert step_with([job(1, gpus=1, begin=NOW + 500)]).plan.patches == ()
+
+
+def test_an_array_is_released_without_a_pin() -> None:
+    array = job(1, gpus=2, array_job_id=1, array_tasks="0-3", array_count=4)
+    found, entry = leased(array)
+    patch = patches(step_with([found], entry))[1]
+    assert (patch.lever, patch.required_nodes) == (Lever.RELEASE, None)
+
+
+def blocked_and_small() -> list[Job]:
+    """First in line needs 8 GPUs, 4 are busy; a long small job would fit now."""
+    return [
+        job(9, gpus=4, on={"n1": 4}, end=NOW + 600),
+        job(1, gpus=8, submit=NOW - 50),
+        job(2, gpus=2, limit=9999, submit=NOW - 40),
+    ]
+
+
+def small_cluster(jobs: list[Job], *entries: LedgerEntry, **fields: object) -> Step:
+    ctx = context(ledger={e.key: e for e in entries}, levers=fields.pop("levers", LEVERS), **fields)
+    config = fields.get("config")
+    return decide(observation([node("n1", used=range(4), cpus_used=4)], jobs, config=config), ctx)  # type: ignore[arg-type]
+
+
+def test_narrow_frontier_defers_only_what_fits_now() -> None:
+    assert set(patches(small_cluster(blocked_and_small()), Lever.LEASE)) == {2}
+
+
+def test_wide_frontier_defers_all_that_wait() -> None:
+    levers = replace(LEVERS, frontier="wide")
+    assert set(patches(small_cluster(blocked_and_small(), levers=levers), Lever.LEASE)) == {1, 2}
+
+
+def test_without_site_factor_the_frontier_is_wide() -> None:
+    obs = observation(
+        [node("n1", used=range(4), cpus_used=4)], blocked_and_small(),
+        config={"prioritytype": "priority/basic"},
+    )  # fmt: skip
+    step = decide(obs, context(levers=LEVERS))
+    assert set(patches(step)) == {1, 2}
+    assert {p.lever for p in step.plan.patches} == {Lever.LEASE}
+
+
+@pytest.mark.parametrize(("left", "renewed"), [(290, False), (150, False), (100, True), (5, True)])
+def test_a_lease_is_renewed_only_when_it_is_due(left: int, renewed: bool) -> None:
+    jobs = blocked_and_small()
+    jobs[2], entry = leased(jobs[2], NOW + left)
+    found = patches(small_cluster(jobs, entry), Lever.LEASE)
+    assert (2 in found) is renewed
+
+
+def test_an_unchanged_queue_costs_no_update() -> None:
+    jobs = blocked_and_small()
+    first = small_cluster(jobs)
+    entries = {e.key: e for e in first.entries}
+    seen = []
+    for found in jobs:
+        patch = patches(first).get(found.job_id)
+        if patch is None:
+            seen.append(found)
+            continue
+        factor = patch.site_factor or 0
+        seen.append(
+            replace(
+                found,
+                begin_s=patch.begin_s,
+                priority=found.priority + factor,
+                admin_comment=patch.admin_comment or "",
+            )
+        )
+    second = small_cluster(seen, *entries.values())
+    assert second.plan.patches == ()
+
+
+def test_a_users_change_of_begin_time_wins() -> None:
+    jobs = blocked_and_small()
+    jobs[2], entry = leased(jobs[2], NOW + 200)
+    jobs[2] = replace(jobs[2], begin_s=NOW + 5000)
+    step = small_cluster(jobs, entry)
+    assert step.plan.decisions[jobs[2].key].reasons[0].code == "begin_time"
+    assert 2 not in patches(step, Lever.LEASE)
+    restored = patches(step, Lever.RESTORE).get(2)
+    assert restored is None or restored.begin_s is None
+
+
+def test_a_user_hold_is_never_lifted() -> None:
+    found, entry = leased(job(1, gpus=8))
+    found = replace(found, priority=0, reason="JobHeldUser", begin_s=None)
+    for patch in step_with([found], entry).plan.patches:
+        assert patch.hold is None
+
+
+def test_defer_by_hold_and_release() -> None:
+    levers = replace(LEVERS, defer="hold")
+    step = small_cluster(blocked_and_small(), levers=levers)
+    assert patches(step, Lever.HOLD)[2].hold is True
+    held = replace(job(1, gpus=8), priority=0, reason="JobHeldAdmin")
+    entry = LedgerEntry(held.key, "1", held=True, first_deferred_s=NOW - 5)
+    released = patches(step_with([held], entry), Lever.RELEASE)[1]
+    assert (released.hold, released.required_nodes) == (False, ("n1",))
+
+
+def test_a_stale_pin_is_taken_off() -> None:
+    found = job(1, gpus=8, submit=NOW - 50)
+    entry = LedgerEntry(
+        found.key, "1", pinned=("n1",), pinned_at_s=NOW - 61, released_s=NOW - 61,
+        original_required=("n7",),
+    )  # fmt: skip
+    jobs = [job(9, gpus=4, on={"n1": 4}), found]
+    restored = patches(small_cluster(jobs, entry), Lever.RESTORE)
+    assert restored[1].required_nodes == ("n7",)
+
+
+def test_what_was_let_go_keeps_its_place() -> None:
+    found = job(1, gpus=8)
+    entry = LedgerEntry(
+        found.key, "1", pinned=("n1",), pinned_at_s=NOW - 3, released_s=NOW - 3,
+        planned_nodes=("n1",),
+    )  # fmt: skip
+    step = step_with([found, job(2, gpus=2, submit=NOW - 5)], entry)
+    assert step.plan.decisions[found.key].verdict == "starting"
+    assert step.plan.decisions[JobKey(2, NOW - 5)].verdict == "wait"
+
+
+def test_a_lost_ledger_is_rebuilt_from_the_note() -> None:
+    note = UndoNote(lease_until_s=NOW + 200, pinned="n[1-2]", original_required="n3")
+    found = job(1, gpus=8, begin=NOW + 200, admin_comment=f"theirs {render_note(note)}")
+    step = step_with([found], mode=Mode.OBSERVE)
+    restored = patches(step, Lever.RESTORE)[1]
+    assert (restored.begin_s, restored.required_nodes) == (0, ("n3",))
+    assert restored.admin_comment == "theirs"
+
+
+def test_every_mark_leaves_a_note_that_undoes_it() -> None:
+    step = small_cluster(blocked_and_small())
+    for patch in step.plan.patches:
+        if patch.lever is Lever.LEASE:
+            note = parse_note(patch.admin_comment or "")
+            assert note is not None
+            assert note.lease_until_s == patch.begin_s
+
+
+def test_a_pin_of_a_requeued_job_is_still_known() -> None:
+    old = LedgerEntry(JobKey(1, NOW - 900), "1", pinned=("n1",), pinned_at_s=NOW - 800)
+    again = job(1, gpus=8, submit=NOW - 5, restarts=1, begin=NOW + 115)
+    step = step_with([again], old)
+    assert patches(step, Lever.RESTORE)[1].required_nodes == ()
+
+
+def test_deferral_is_bounded() -> None:
+    jobs = blocked_and_small()
+    jobs[2], entry = leased(jobs[2])
+    entry = replace(entry, first_deferred_s=NOW - 7201)
+    step = small_cluster(jobs, entry, guard=GuardSettings(max_deferral_s=7200))
+    assert step.plan.decisions[jobs[2].key].reasons[0].code == "max_deferral"
+    assert patches(step, Lever.RESTORE)[2].begin_s == 0
+    surrendered = {e.key: e for e in step.entries}[jobs[2].key]
+    assert surrendered.surrendered == "max_deferral"
+
+
+def test_pause_gives_everything_back() -> None:
+    found, entry = leased(job(1, gpus=8))
+    step = step_with([found], entry, paused=True)
+    assert patches(step, Lever.RESTORE)[1].begin_s == 0
+
+
+def test_the_breaker_lowers_to_order() -> None:
+    found = job(1, gpus=8)
+    entry = LedgerEntry(found.key, "1", first_deferred_s=NOW - 500)
+    memory = Memory(waste={"gpu": 20}, wanting={found.key: NOW - 500})
+    step = step_with([found], entry, memory=memory)
+    assert step.memory.broken == {"gpu": NOW}
+    after = step_with([found], entry, memory=step.memory)
+    assert after.plan.modes["gpu"] is Mode.ORDER
+
+
+def test_patches_over_the_limit_are_not_in_the_ledger() -> None:
+    jobs = [job(i, gpus=1) for i in range(1, 6)]
+    step = step_with(jobs, guard=GuardSettings(max_patches_per_cycle=2))
+    assert len(step.plan.patches) == 2
+    assert {e.key for e in step.entries} == {p.key for p in step.plan.patches}
+
+
+def test_ended_jobs_leave_the_ledger() -> None:
+    gone = LedgerEntry(JobKey(77, 5), "77", NOW + 100)
+    assert step_with([], gone).gone == (gone.key,)
