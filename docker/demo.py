@@ -16,14 +16,15 @@ from contextlib import ExitStack
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-LAUNCHER = [sys.executable, str(HERE / "minislurm")]
+LUA = HERE.parent / "slurm_ext" / "slurm" / "lua" / "job_submit.lua"
+LAUNCHER: list[object] = [sys.executable, str(HERE / "minislurm")]
 
 CONFIG = """\
 mode = "enforce"
 [policy]
 name = "{policy}"
 [cycle]
-interval_s = 3
+interval_s = 2
 min_interval_s = 0.5
 [levers]
 lease_s = 60
@@ -45,11 +46,16 @@ def main() -> int:
     with ExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slurm_ext-demo-")))
         cluster = root / "cluster"
-        subprocess.run(
-            [*LAUNCHER, "up", "--dir", cluster, "--nodes", "4", "--gpus", "8", "--sched", "tuned"],
-            check=True, stdout=sys.stderr,
-        )  # fmt: skip
-        stack.callback(subprocess.run, [*LAUNCHER, "down", "--dir", cluster], stdout=sys.stderr)
+        stamp = root / "job_submit.lua"
+        stamp.write_text(
+            LUA.read_text(encoding="utf-8").replace("/run/slurm_ext/", f"{root}/run/"),
+            encoding="utf-8",
+        )
+        up: list[object] = [*LAUNCHER, "up", "--dir", cluster, "--nodes", "4", "--gpus", "8"]
+        up += ["--sched", "tuned", "--job-submit-lua", stamp]
+        subprocess.run([str(a) for a in up], check=True, stdout=sys.stderr)
+        down = [str(a) for a in [*LAUNCHER, "down", "--dir", cluster]]
+        stack.callback(subprocess.run, down, stdout=sys.stderr)
         environment = {**os.environ, "SLURM_CONF": str(cluster / "etc" / "slurm.conf")}
         config = root / "slurm_ext.toml"
         config.write_text(CONFIG.format(policy=args.policy, root=root), encoding="utf-8")

@@ -22,7 +22,7 @@ class Item:
 
 
 def items(count: int, seed: int, mean_gap_s: float, mean_run_s: float) -> Iterator[Item]:
-    """Sizes of powers of two, log-normal run times, limits one and a half to four times too long."""
+    """Powers of two, log-normal run times, limits one and a half to four times too long."""
     rng = random.Random(seed)
     for number in range(count):
         gpus = rng.choice(SIZES)

@@ -4,15 +4,12 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
-from . import bringup, daemons, programs, teardown
+from . import bringup, daemons, programs, signals, teardown
 from .errors import ConflictError, InterruptedBySignalError, MiniSlurmError, PortTakenError
 from .layout import Layout
 from .ports import Ports, pick_ports
@@ -60,14 +57,19 @@ class Cluster:
         with self.layout.locked():
             if self._runs_already(spec):
                 return False
-            with _signals_as_errors():
-                self._start(spec, timeout)
+            with signals.as_errors():
+                try:
+                    self._start(spec, timeout)
+                except InterruptedBySignalError:
+                    # It may have cut the clean-up after another failure short; it comes only once.
+                    self._clean_up()
+                    raise
         return True
 
     def _runs_already(self, spec: Spec) -> bool:
         record = load(self.layout)
-        if record is None:
-            return False
+        if record is None or record.phase == "failed":
+            return False  # a corrected wish may take the place of one that never ran
         root = self.layout.root
         if record.spec != spec:
             raise ConflictError(
@@ -102,6 +104,8 @@ class Cluster:
                 if attempt == TRIES:
                     raise
                 self._say(f"a port was taken, trying others ({str(error).splitlines()[0]})")
+            except InterruptedBySignalError:
+                raise
             except BaseException:
                 self._clean_up()
                 raise
@@ -111,8 +115,12 @@ class Cluster:
                 return
 
     def _clean_up(self) -> None:
-        with _signals_ignored():
+        with signals.ignored():
             teardown.take_down(self.layout, grace=0.0)
+            record = load(self.layout)
+            if record is not None:
+                record.phase = "failed"
+                record.save(self.layout)
 
     def down(self, purge: bool = False, grace: float = 10.0) -> None:
         """Stops everything; fine if nothing runs. `purge` also deletes the directory."""
@@ -130,7 +138,7 @@ class Cluster:
         with self.layout.locked():
             record = require(self.layout)
             name = self._resolve(record, target)
-            with _signals_as_errors():
+            with signals.as_errors():
                 daemons.raise_limits()
                 bringup.restart(self.layout, record, name, time.monotonic() + timeout)
 
@@ -140,7 +148,7 @@ class Cluster:
         process = record.daemons[name]
         if not process.alive:
             raise MiniSlurmError(f"{name} is not running: `restart {name}` starts it")
-        process.send(signal.Signals[f"SIG{signame.removeprefix('SIG')}"])
+        process.send(signals.number(signame))
 
     def _resolve(self, record: Record, target: str) -> str:
         for name in (target, NODE + target):
@@ -183,35 +191,3 @@ def _ports(ports: Ports, nodes: int) -> dict[str, Any]:
         "slurmdbd": ports.slurmdbd,
         "nodes": [ports.first_node, ports.first_node + nodes - 1],
     }
-
-
-def _interrupt(signum: int, _: FrameType | None) -> None:
-    raise InterruptedBySignalError(signum)
-
-
-@contextmanager
-def _signals_as_errors() -> Iterator[None]:
-    with _handlers(_interrupt):
-        yield
-
-
-@contextmanager
-def _signals_ignored() -> Iterator[None]:
-    with _handlers(signal.SIG_IGN):
-        yield
-
-
-@contextmanager
-def _handlers(handler: Any) -> Iterator[None]:
-    """For the three signals that end a program; only the main thread can set them."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    try:
-        old = {number: signal.signal(number, handler) for number in numbers}
-    except ValueError:
-        yield
-        return
-    try:
-        yield
-    finally:
-        for number, previous in old.items():
-            signal.signal(number, previous)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from slurm_ext.slurm.run import Answer, Runner, failure
 
+_PROMPT = "scontrol: "
 _PRINTABLE = frozenset(chr(code) for code in range(33, 127)) - frozenset("\"'")
 
 
@@ -54,13 +55,14 @@ def run_batch(
     answer = runner.run(argv, stdin=script, merge=merge, timeout_s=timeout_s)
     texts: list[str] = []
     start = 0
-    for number in range(len(commands)):
+    for number, command in enumerate(commands):
         end = answer.stdout.find(f"\n{mark}{number}\n", start)
         if end < 0:
             raise failure([*argv, f"<< {len(commands)} commands"], answer)
-        # scontrol repeats each line it reads: drop the mark's own, and the command's.
-        part = answer.stdout[start:end]
-        part = part[: part.rfind(f"scontrol: show hostnames {mark}")]
-        texts.append(part.removeprefix("\n").removeprefix(f"scontrol: {commands[number]}\n"))
-        start = end + len(mark) + len(str(number)) + 1
+        # scontrol repeats each line it reads: leave out the command's and the mark's own.
+        echo = f"{_PROMPT}{command}\n"
+        begin = start + len(echo) if answer.stdout.startswith(echo, start) else start
+        last = answer.stdout.rfind(f"{_PROMPT}show hostnames {mark}", begin, end)
+        texts.append(answer.stdout[begin : end if last < 0 else last])
+        start = end + len(f"\n{mark}{number}\n")
     return Parts(tuple(texts), answer)

@@ -17,12 +17,11 @@ from slurm_ext.slurm.gres import HeldGpus, held_gpus
 from slurm_ext.slurm.hosts import expand
 from slurm_ext.slurm.tres import mem_mib
 
-_BLOCK = re.compile(r"^JobId=(\d+) ", re.MULTILINE | re.ASCII)
+_HEAD = "\nJobId="
 _TOKEN = re.compile(r"(?:^|\s)([^\s=]+)=(\S*)")
 _ALLOC = re.compile(r"^     Nodes=(\S*) CPU_IDs=(\S*) Mem=(\S*) GRES=(.*)$", re.MULTILINE)
 _BEGIN = "\n   ReqNodeList="
 _END = "\n   OverSubscribe="
-_SUBMIT = "\n   SubmitTime="
 
 
 class Chunk(NamedTuple):
@@ -80,16 +79,23 @@ class Blocks:
 def split_blocks(text: str) -> Blocks:
     """Find every job's block in the output of ``scontrol -d show job``."""
     found = Blocks()
-    marks = [(match.start(), int(match[1])) for match in _BLOCK.finditer(text)]
     seen: set[int] = set()
-    for number, (start, job_id) in enumerate(marks):
-        end = marks[number + 1][0] if number + 1 < len(marks) else len(text)
-        chunk = _chunk(text, start, end)
-        if chunk is None or job_id in seen:
-            found.doubtful.add(job_id)
-        else:
-            found.chunks[job_id] = chunk
-        seen.add(job_id)
+    start = 0 if text.startswith(_HEAD[1:]) else text.find(_HEAD) + 1
+    while start or text.startswith(_HEAD[1:]):
+        following = text.find(_HEAD, start) + 1
+        end = following or len(text)
+        digits = text[start + 6 : start + 18].split(" ", 1)[0]
+        if digits.isdecimal() and digits.isascii():
+            job_id = int(digits)
+            chunk = _chunk(text, start, end)
+            if chunk is None or job_id in seen:
+                found.doubtful.add(job_id)
+            else:
+                found.chunks[job_id] = chunk
+            seen.add(job_id)
+        if not following:
+            break
+        start = following
     for job_id in found.doubtful:
         found.chunks.pop(job_id, None)
     return found

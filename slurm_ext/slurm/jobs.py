@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from slurm_ext.model.job import Job, JobKey, JobState, NodeShare, Request
 from slurm_ext.model.observation import Problem
@@ -51,10 +52,8 @@ def _text(value: str) -> str:
 
 
 def _int(value: str, default: int = 0) -> int:
-    try:
-        return int(value)
-    except ValueError:
-        return default
+    digits = value[1:] if value[:1] == "-" else value
+    return int(value) if digits.isdecimal() and len(digits) < 20 else default
 
 
 def job_id_of(record: Record) -> int | None:
@@ -76,7 +75,7 @@ def job_of_record(record: Record, chunk: Chunk | None, problems: list[Problem]) 
     details = None if chunk is None else parse_chunk(chunk.text)
     state = job_state_of_text(record.state)
     tres = parse_tres(record.tres)
-    request, unreadable = build_request(_raw_request(record, details, chunk))
+    request, unreadable = _request(chunk, record[_SIZES], record[_TRES])
     for part in unreadable:
         complain("request", part)
     submit = moment_s(record.submit)
@@ -108,7 +107,8 @@ def job_of_record(record: Record, chunk: Chunk | None, problems: list[Problem]) 
         limit_s=known(limit),
         begin_s=known(moment_s(record.eligible)) if state.pending else None,
         start_s=known(moment_s(record.start)),
-        end_s=known(moment_s(record.end)),
+        # Without a limit some versions make an end up (a year, or later than any clock).
+        end_s=known(moment_s(record.end)) if isinstance(limit, int) else None,
         deadline_s=known(moment_s(record.deadline)),
         alloc=_alloc(record, state, request, tres, details, problems),
         array_job_id=array_job,
@@ -129,16 +129,22 @@ def job_of_record(record: Record, chunk: Chunk | None, problems: list[Problem]) 
     )
 
 
-def _raw_request(record: Record, details: Details | None, chunk: Chunk | None) -> RawRequest:
-    """Sizes from the details (exact), TRES strings from squeue (they stand after free text)."""
+_SIZES = slice(21, 24)
+_TRES = slice(26, 33)
 
-    def tres(value: str) -> str:
-        return "" if value in _NOTHING else value
 
-    shown = details or Details(
-        nodes_min=_int(record.nodes, 1), cpus=_int(record.cpus, 1), tasks=_int(record.tasks, 1)
-    )
-    return RawRequest(
+@lru_cache(maxsize=16384)
+def _request(
+    chunk: Chunk | None, sizes: tuple[str, ...], tres: tuple[str, ...]
+) -> tuple[Request, tuple[str, ...]]:
+    """Sizes from the details (exact), TRES strings from squeue (they stand after free text).
+
+    ``sizes``: nodes, CPUs and tasks of the record, for a job without details.
+    """
+    nodes, cpus, tasks = (_int(value, 1) for value in sizes)
+    shown = Details(nodes, 0, cpus, tasks) if chunk is None else parse_chunk(chunk.text)
+    asked = ["" if value in _NOTHING else value for value in tres]
+    raw = RawRequest(
         nodes_min=shown.nodes_min,
         nodes_max=shown.nodes_max,
         cpus=shown.cpus,
@@ -148,25 +154,26 @@ def _raw_request(record: Record, details: Details | None, chunk: Chunk | None) -
         min_cpus_node=shown.min_cpus_node,
         mem_node_mib=shown.mem_node_mib,
         mem_cpu_mib=shown.mem_cpu_mib,
-        tres_per_node=tres(record.tres_per_node),
-        tres_per_job=tres(record.tres_per_job),
-        tres_per_task=tres(record.tres_per_task),
-        tres_per_socket=tres(record.tres_per_socket),
-        cpus_per_tres=tres(record.cpus_per_tres),
-        mem_per_tres=tres(record.mem_per_tres),
+        tres_per_node=asked[0],
+        tres_per_job=asked[1],
+        tres_per_task=asked[2],
+        tres_per_socket=asked[3],
+        cpus_per_tres=asked[4],
+        mem_per_tres=asked[5],
         features=shown.features,
         required=shown.required,
         excluded=shown.excluded,
         exclusive=shown.exclusive,
         licenses=shown.licenses,
         contiguous=shown.contiguous,
-        switches=_int(record.switches.partition("@")[0]),
+        switches=_int(asked[6].partition("@")[0]),
         core_spec=shown.core_spec,
         tasks_per_gpu=0 if chunk is None else chunk.tasks_per_gpu,
         sockets_per_node=shown.sockets_per_node,
         tmp_disk=shown.tmp_disk,
-        seen=details is not None,
+        seen=chunk is not None,
     )
+    return build_request(raw)
 
 
 def _alloc(

@@ -19,9 +19,6 @@ from slurm_ext.slurm.shares import held_shares, spread_shares
 from slurm_ext.slurm.states import job_state_of_json
 from slurm_ext.slurm.tres import parse_tres
 
-_NEVER_S = 1 << 32
-"""Ends beyond come from adding an unlimited time limit to a begin time."""
-
 _EXCLUSIVE = {"none": "NODE", "user": "USER", "mcs": "MCS", "topo": "TOPO"}
 
 
@@ -56,7 +53,7 @@ def _job(record: dict[str, Any], job_id: int, now: EpochS, problems: list[Proble
     problems.extend(
         Problem("job", str(job_id), f"request not readable: {part[:200]!r}") for part in unreadable
     )
-    limit = number(record.get("time_limit"))
+    limit, end = number(record.get("time_limit")), moment(record.get("end_time"))
     eligible = moment(record.get("eligible_time"))
     tasks = _tasks(record)
     if tasks.count is None:
@@ -81,7 +78,7 @@ def _job(record: dict[str, Any], job_id: int, now: EpochS, problems: list[Proble
         limit_s=limit * 60 if isinstance(limit, int) else None,
         begin_s=eligible if eligible and eligible > now and state.pending else None,
         start_s=moment(record.get("start_time")),
-        end_s=end if (end := moment(record.get("end_time"))) and end < _NEVER_S else None,
+        end_s=end if isinstance(limit, int) else None,
         deadline_s=moment(record.get("deadline")),
         alloc=_alloc(record, job_id, state, request, problems),
         array_job_id=integer(record.get("array_job_id")),

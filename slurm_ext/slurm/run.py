@@ -7,6 +7,7 @@ the group, and a bound on its output.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import selectors
 import shutil
@@ -30,7 +31,7 @@ _FIXED = {
     "INPUTRC": "/dev/null",
 }
 _PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
-_CHUNK = 1 << 18
+_CHUNK = 1 << 20
 MAX_OUTPUT = 512 << 20
 """More than any sane answer (10,000 jobs as JSON are 85 MB); what is beyond is not read."""
 
@@ -192,6 +193,7 @@ def _converse(
     with selectors.DefaultSelector() as selector:
         for pipe, sink in ((process.stdout, out), (process.stderr, err)):
             if pipe is not None:
+                _widen(pipe.fileno())
                 selector.register(pipe, selectors.EVENT_READ, sink)
         if process.stdin is not None:
             os.set_blocking(process.stdin.fileno(), False)
@@ -216,6 +218,14 @@ def _converse(
     except subprocess.TimeoutExpired:
         raise _Overrun(late=True) from None
     return out, err
+
+
+def _widen(descriptor: int) -> None:
+    """A wide pipe: answers of 10 MB and more otherwise come in 64 KiB pieces."""
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, 1 << 20)
+    except OSError:  # the user's limit on pipe buffers is reached; slower, not wrong
+        return
 
 
 def _feed(

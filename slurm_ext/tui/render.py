@@ -12,7 +12,7 @@ from slurm_ext.daemon.text import printable
 
 Plain = dict[str, Any]
 
-FREE, USED, GONE = "·", "■", "×"
+FREE, USED, GONE = "·", "■", "x"
 
 _VERDICT_STYLE = {
     "start": "bold green",

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""How long a look at Slurm takes, and what it costs: text against JSON.
+
+Starts a real Slurm (docker/minislurm), fills it with running and pending jobs and measures
+``CliSlurm.observe()`` in a process of its own for each format. ``--conf`` measures a cluster
+that is there already, as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from slurm_ext.slurm.cli import CliOptions, CliSlurm  # noqa: E402
+from slurm_ext.slurm.run import Answer, Runner  # noqa: E402
+
+MINISLURM = [sys.executable, str(ROOT / "docker" / "minislurm")]
+SHAPES = (
+    ["-N1", "--gres=gpu:a100:1", "--mem=4000"],
+    ["-N1", "--gres=gpu:2", "-c8", "--mem=16G"],
+    ["-N2", "--gpus-per-node=8", "-n2", "-c16"],
+    ["--gpus=12", "--cpus-per-gpu=4"],
+    ["-n4", "--gpus-per-task=1", "--mem-per-gpu=8G"],
+    ["-N1-4", "--gpus-per-node=4", "--exclude=n1"],
+    ["-c4", "--mem-per-cpu=2G"],
+)
+
+
+class CountingRunner(Runner):
+    """Sums up what the commands print."""
+
+    printed = 0
+
+    def run(self, *args: Any, **kwargs: Any) -> Answer:
+        answer = super().run(*args, **kwargs)
+        self.printed += len(answer.stdout)
+        return answer
+
+
+def submit(arguments: list[str]) -> None:
+    subprocess.run(
+        ["sbatch", "-Q", "-o", "/dev/null", *arguments],
+        check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def fill(running: int, pending: int) -> None:
+    """Start ``running`` jobs, then queue ``pending`` ones of mixed shapes, half of them held."""
+    script = ["--wrap", "exec sleep 86400"]
+    work = [["-N1", "--gres=gpu:4", "-c8", "--mem=8000", "-t", "1-0", *script]] * running
+    for i in range(pending):
+        wait = ["-H"] if i % 2 else ["--begin=now+1day"]
+        text = f"--comment=slurm_ext:size={i % 9}"
+        work.append([*SHAPES[i % len(SHAPES)], *wait, "-J", f"job{i}", text, "-t", "600", *script])
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(submit, work))
+
+
+def cpu(who: int) -> float:
+    """CPU seconds used so far, user and system."""
+    used = resource.getrusage(who)
+    return used.ru_utime + used.ru_stime
+
+
+def measure(kind: str, looks: int) -> dict[str, float | str]:
+    """Time, output and memory of ``looks`` observations in this process."""
+    start = time.perf_counter()
+    runner = CountingRunner(timeout_s=120)
+    slurm = CliSlurm(CliOptions(format="json" if kind == "json" else "text"), runner)
+    times: list[float] = []
+    seen = slurm.observe()  # the first look fills the caches
+    cold = time.perf_counter() - start
+    own_cpu, client_cpu = cpu(resource.RUSAGE_SELF), cpu(resource.RUSAGE_CHILDREN)
+    for _ in range(looks):
+        begun = time.perf_counter()
+        seen = slurm.observe()
+        times.append(time.perf_counter() - begun)
+    own_cpu = (cpu(resource.RUSAGE_SELF) - own_cpu) / looks
+    client_cpu = (cpu(resource.RUSAGE_CHILDREN) - client_cpu) / looks
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    child = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {
+        "format": kind,
+        "jobs": len(seen.jobs),
+        "nodes": len(seen.nodes),
+        "problems": len(seen.problems),
+        "cold_s": cold,
+        "warm_min_s": min(times),
+        "warm_median_s": sorted(times)[len(times) // 2],
+        "our_cpu_s": own_cpu,
+        "client_cpu_s": client_cpu,
+        "printed_mib": runner.printed / (looks + 1) / 2**20,
+        "client_rss_mib": child.ru_maxrss / 1024,
+        "our_rss_mib": own.ru_maxrss / 1024,
+    }
+
+
+def load() -> str:
+    return f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs"
+
+
+def report(rows: list[dict[str, float | str]]) -> None:
+    print(load())
+    names = list(rows[0])
+    shown = [[f"{v:.3f}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
+    widths = [max(len(n), *(len(r[i]) for r in shown)) for i, n in enumerate(names)]
+    for line in [names, *shown]:
+        print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
+
+
+def child(kind: str, looks: int) -> dict[str, float | str]:
+    argv = [sys.executable, __file__, "--measure", kind, "--looks", str(looks)]
+    done = subprocess.run(argv, check=True, capture_output=True, text=True)
+    found: dict[str, float | str] = json.loads(done.stdout)
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--small", action="store_true", help="20 nodes, 200 pending jobs")
+    parser.add_argument("--pending", type=int, help="pending jobs (10000)")
+    parser.add_argument("--running", type=int, help="running jobs (400)")
+    parser.add_argument("--nodes", type=int, help="nodes (500)")
+    parser.add_argument("--looks", type=int, default=6, help="warm observations a format")
+    parser.add_argument("--conf", help="slurm.conf of a cluster to measure as it is")
+    parser.add_argument("--measure", choices=("text", "json"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure:
+        print(json.dumps(measure(options.measure, options.looks)))
+        return 0
+    nodes, running, pending = (20, 20, 200) if options.small else (500, 400, 10000)
+    nodes, running = options.nodes or nodes, options.running or running
+    pending = options.pending or pending
+    if options.conf:
+        os.environ["SLURM_CONF"] = options.conf
+        report([child(kind, options.looks) for kind in ("text", "json")])
+        return 0
+    with tempfile.TemporaryDirectory(prefix="slurm_ext-bench-") as place:
+        up = ["up", "--dir", place, "--nodes", str(nodes), "--gpus", "8"]
+        limits = ["--max-jobs", str(2 * (pending + running)), "--timeout", "600"]
+        subprocess.run([*MINISLURM, *up, *limits], check=True)
+        try:
+            os.environ["SLURM_CONF"] = f"{place}/etc/slurm.conf"
+            begun = time.monotonic()
+            fill(running, pending)
+            print(f"{running} + {pending} jobs submitted in {time.monotonic() - begun:.0f} s")
+            report([child(kind, options.looks) for kind in ("text", "json")])
+        finally:
+            subprocess.run([*MINISLURM, "down", "--dir", place], check=False)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

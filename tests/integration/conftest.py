@@ -1,0 +1,75 @@
+"""One mini-Slurm for the whole session, cleaned between tests; daemons beside it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from minislurm import Cluster, MissingProgramsError, NodeGroup, Param, Partition, Spec
+
+from .harness import Daemon, Slurm
+
+SHARED = Spec(
+    name="shared",
+    groups=(
+        NodeGroup(name="a", count=2, features="air"),
+        NodeGroup(name="b", count=2, features="ib"),
+    ),
+    partitions=(Partition("gpu", default=True), Partition("late", nodes="b[1-2]")),
+    sched="tuned",
+    priority="multifactor",
+    params=(Param("Licenses", "sim:4"),),
+)
+
+
+@contextmanager
+def running(spec: Spec) -> Iterator[Slurm]:
+    """A cluster in a directory of its own; gone without a trace afterwards."""
+    if os.geteuid() != 0:
+        pytest.skip("the mini-Slurm must be started as root")
+    base = Path(tempfile.mkdtemp(prefix="it-", dir="/tmp"))
+    base.chmod(0o755)
+    cluster = Cluster(base / "c", spec)
+    try:
+        try:
+            cluster.up()
+        except MissingProgramsError as error:
+            pytest.skip(f"no Slurm on this machine: {error}")
+        yield Slurm(cluster)
+    finally:
+        cluster.down(purge=True)
+        shutil.rmtree(base, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def shared_cluster() -> Iterator[Slurm]:
+    """Four nodes of eight GPUs, tuned, multifactor; nodes a1 a2 (air) and b1 b2 (ib)."""
+    with running(SHARED) as slurm:
+        yield slurm
+
+
+@pytest.fixture
+def slurm(shared_cluster: Slurm) -> Slurm:
+    """The shared cluster, empty and idle."""
+    shared_cluster.clean()
+    return shared_cluster
+
+
+@pytest.fixture
+def daemon(slurm: Slurm, tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
+    """Starts daemons beside the shared cluster; they end with the test."""
+    started: list[Daemon] = []
+
+    def start(**settings: object) -> Daemon:
+        one = Daemon(slurm, tmp_path / f"d{len(started)}", **settings)
+        started.append(one)
+        return one.start()
+
+    yield start
+    for one in started:
+        one.__exit__()
