@@ -17,9 +17,9 @@ from .pool import BoolArray, Pool
 @dataclass(frozen=True, slots=True)
 class Allowed:
     """``nodes``: usable for the whole window. ``static``: the same ignoring node state and
-    reservations (for "never" against "not now"). ``key`` equal means the arrays are equal."""
+    reservations (for "never" against "not now"). Objects are shared: one per ``number``."""
 
-    key: tuple[object, ...]
+    number: int
     nodes: BoolArray
     static: BoolArray
     required: tuple[int, ...]
@@ -38,7 +38,7 @@ class Allowance:
         }
         self._reservations = [(r, self._named(r.nodes)) for r in obs.reservations if r.nodes]
         self._static: dict[tuple[object, ...], tuple[BoolArray, tuple[int, ...], bool]] = {}
-        self._window: dict[tuple[object, ...], BoolArray] = {}
+        self._found: dict[tuple[object, ...], Allowed] = {}
 
     def _named(self, names: tuple[str, ...]) -> BoolArray:
         mask = np.zeros(len(self._pool.nodes), dtype=np.bool_)
@@ -54,17 +54,22 @@ class Allowance:
         static_key = (
             job.partitions, request.features, request.required_nodes, request.excluded_nodes,
         )  # fmt: skip
+        crossing = self._crossing(start_s, duration_s) if self._reservations else ()
+        key = (static_key, crossing)
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = self._make(key, job)
+        return found
+
+    def _make(self, key: tuple[tuple[object, ...], tuple[int, ...]], job: Job) -> Allowed:
+        static_key, crossing = key
         if static_key not in self._static:
             self._static[static_key] = self._static_mask(job)
         static, required, missing = self._static[static_key]
-        crossing = self._crossing(start_s, duration_s)
-        key = (static_key, crossing)
-        if key not in self._window:
-            nodes = static & self._usable
-            for position in crossing:
-                nodes &= ~self._reservations[position][1]
-            self._window[key] = nodes
-        return Allowed(key, self._window[key], static, required, missing)
+        nodes = static & self._usable
+        for position in crossing:
+            nodes &= ~self._reservations[position][1]
+        return Allowed(len(self._found), nodes, static, required, missing)
 
     def _crossing(self, start_s: EpochS, duration_s: int) -> tuple[int, ...]:
         end_s = start_s + duration_s

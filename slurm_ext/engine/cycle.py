@@ -132,7 +132,7 @@ def _ordered(
 ) -> list[tuple[JobView, tuple[Term, ...]]]:
     terms = ctx.policy.ordering.terms(views, now_s)
     paired = list(zip(views, terms, strict=True))
-    paired.sort(key=lambda p: (tuple(t.value for t in p[1]), p[0].key))
+    paired.sort(key=lambda p: (*[t.value for t in p[1]], p[0].job.key))
     return paired
 
 

@@ -54,12 +54,11 @@ def frontier(
         if wide:
             found.append(view)
             continue
-        demand = planner.demand(view)
-        allowed = planner.allowance.of(view.job, view.eligible_s, view.duration_s)
-        key = (demand, allowed.key)
+        shape, allowed = planner.shape(view), planner.allowed(view)
+        key = (shape.number, allowed.number)
         if key not in seen:
             seen[key] = bool(
-                place(planner.pool, free, demand, allowed.nodes, planner.policy.placement,
+                place(planner.pool, free, shape.demand, allowed.nodes, planner.policy.placement,
                       required=allowed.required)
             )  # fmt: skip
         if seen[key]:

@@ -21,6 +21,14 @@ from .view import JobView
 ALTERNATIVES = 2
 
 
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A demand and its number within this walk: a small key for everything remembered."""
+
+    number: int
+    demand: Demand
+
+
 @dataclass(slots=True)
 class Planner:
     """State of one walk; made anew each cycle."""
@@ -36,7 +44,8 @@ class Planner:
     fences: list[Fence] = field(default_factory=list)
     starts: int = 0
     _barriers: list[Barrier] = field(default_factory=list)
-    _demands: dict[object, Demand] = field(default_factory=dict)
+    _shapes: dict[int, Shape] = field(default_factory=dict)
+    _shape_of_value: dict[object, Shape] = field(default_factory=dict)
     _failed: dict[object, tuple[Reason, ...]] = field(default_factory=dict)
     _possible: dict[object, Reason | None] = field(default_factory=dict)
     _blocked_partitions: dict[str, JobKey] = field(default_factory=dict)
@@ -49,21 +58,30 @@ class Planner:
                 running = self._throttles.get(job.array_job_id, 0)
                 self._throttles[job.array_job_id] = running + 1
 
-    def demand(self, view: JobView) -> Demand:
-        """The demand of a job, shared between equal requests."""
+    def shape(self, view: JobView) -> Shape:
+        """The demand of a job with its number, shared between equal requests."""
         request = view.job.request
-        found = self._demands.get(request)
+        # By identity first: the adapters share equal requests, and hashing one is dear.
+        found = self._shapes.get(id(request))
         if found is None:
-            found = demand_of(request, memory_counts=self.pool.memory_counts)
-            self._demands[request] = found
+            found = self._shape_of_value.get(request)
+            if found is None:
+                demand = demand_of(request, memory_counts=self.pool.memory_counts)
+                found = Shape(len(self._shape_of_value), demand)
+                self._shape_of_value[request] = found
+            self._shapes[id(request)] = found
         return found
+
+    def allowed(self, view: JobView) -> Allowed:
+        """Where the job may run if it starts when it becomes eligible."""
+        return self.allowance.of(view.job, view.eligible_s, view.duration_s)
 
     def keep_place(self, view: JobView) -> bool:
         """Reserve the place of a job let go earlier; False if it no longer fits there."""
         entry = view.entry
         if entry is None:
             return False
-        demand, allowed = self.demand(view), self._allowed(view)
+        demand, allowed = self.shape(view).demand, self.allowed(view)
         nodes = allowed.nodes
         if entry.planned_nodes:
             nodes = nodes.copy()
@@ -83,24 +101,28 @@ class Planner:
     def walk(self, ordered: Sequence[tuple[JobView, tuple[Term, ...]]]) -> None:
         """Give every job of the ordered queue its one decision."""
         for rank, (view, terms) in enumerate(ordered):
-            decision = self._decide(view)
-            self.decisions[view.key] = replace(decision, rank=rank, terms=terms)
+            shape, allowed = self.shape(view), self.allowed(view)
+            memo = (shape.number, allowed.number, self._crossing(view))
+            failed = self._failed.get(memo)
+            if failed is not None and self.settings.kind != "none":
+                decision = Decision(view.key, self._verdict_of(failed), failed, rank, terms)
+            else:
+                found = self._decide(view, shape, allowed, memo)
+                decision = replace(found, rank=rank, terms=terms)
+            self.decisions[view.key] = decision
 
     # -- one job -------------------------------------------------------------------------
 
-    def _decide(self, view: JobView) -> Decision:
+    def _decide(
+        self, view: JobView, shape: Shape, allowed: Allowed, memo: tuple[object, ...]
+    ) -> Decision:
         blocked_by = self._strict_block(view)
         if blocked_by is not None:
             return self._wait(view, reason("behind_blocked", Stage.BACKFILL,
                                            blocked_job=blocked_by.job_id))  # fmt: skip
-        demand, allowed = self.demand(view), self._allowed(view)
-        memo = (demand, allowed.key, self._crossing(view))
-        failed = self._failed.get(memo)
-        if failed is not None:
-            return Decision(view.key, self._verdict_of(failed), failed)
         if self.max_starts and self.starts >= self.max_starts:
             return self._wait(view, reason("start_budget", Stage.GUARD, limit=self.max_starts))
-        tasks, placements, short = self._place_tasks(view, demand, allowed)
+        tasks, placements, short = self._place_tasks(view, shape.demand, allowed)
         if tasks:
             self.starts += tasks
             first = placements[0]
@@ -112,7 +134,7 @@ class Planner:
             )  # fmt: skip
         if short is not None:
             return self._wait(view, short)
-        decision = self._blocked(view, demand, allowed)
+        decision = self._blocked(view, shape, allowed)
         if decision.start_s is None:
             self._failed[memo] = decision.reasons
         return decision
@@ -121,10 +143,9 @@ class Planner:
         never = reasons and reasons[0].code in ("never_fits", "no_such_node")
         return Verdict.NEVER if never else Verdict.WAIT
 
-    def _allowed(self, view: JobView) -> Allowed:
-        return self.allowance.of(view.job, view.eligible_s, view.duration_s)
-
     def _crossing(self, view: JobView) -> tuple[bool, ...]:
+        if not self._barriers:
+            return ()
         end_s = view.eligible_s + view.duration_s
         return tuple(end_s > b.start_s for b in self._barriers)
 
@@ -206,8 +227,9 @@ class Planner:
     def _wants_fence(self) -> bool:
         return self.settings.kind == "easy" and len(self._barriers) < self.settings.fences
 
-    def _blocked(self, view: JobView, demand: Demand, allowed: Allowed) -> Decision:
-        never = self._never(view, demand, allowed)
+    def _blocked(self, view: JobView, shape: Shape, allowed: Allowed) -> Decision:
+        demand = shape.demand
+        never = self._never(shape, allowed)
         if never is not None:
             return Decision(view.key, Verdict.NEVER, (never,))
         for name in view.job.partitions:
@@ -234,8 +256,8 @@ class Planner:
         )  # fmt: skip
         return Decision(view.key, Verdict.WAIT, (why, fenced), placement=placement, start_s=start_s)
 
-    def _never(self, view: JobView, demand: Demand, allowed: Allowed) -> Reason | None:
-        key = (demand, allowed.key[0])
+    def _never(self, shape: Shape, allowed: Allowed) -> Reason | None:
+        key, demand = (shape.number, allowed.number), shape.demand
         if key not in self._possible:
             possible = place(
                 self.pool, self.pool.capacity, demand, allowed.static, self.policy.placement,

@@ -28,6 +28,8 @@ SLURM_LIMIT_REASONS = frozenset(
 )  # fmt: skip
 """Pending reasons that only Slurm (or an administrator) can lift; ``squeue(1)``."""
 
+SPECIAL_FLAGS = frozenset({"SPECIAL_EXIT", "REVOKED", "RESV_DEL_HOLD"})
+
 
 @dataclass(frozen=True, slots=True)
 class JobView:
@@ -145,6 +147,8 @@ def _is_our_lease(job: Job, entry: LedgerEntry) -> bool:
 
 def _mode(job: Job, ctx: Context) -> Mode:
     """The most careful mode of the job's partitions."""
+    if len(job.partitions) == 1:
+        return ctx.mode_of(job.partitions[0])
     modes = [ctx.mode_of(p) for p in job.partitions] or [ctx.mode]
     return min(modes, key=lambda m: _MODE_RANK[m])
 
@@ -155,7 +159,7 @@ def _reason(code: str, **facts: str | int | float | None) -> Reason:
 
 def _not_ours(job: Job, ctx: Context, entry: LedgerEntry | None) -> Reason | None:
     """Jobs never touched (design, section 4), each with its reason code."""
-    if any(p in ctx.unmanaged_partitions for p in job.partitions):
+    if ctx.unmanaged_partitions and not ctx.unmanaged_partitions.isdisjoint(job.partitions):
         return _reason("partition_unmanaged", partition=",".join(job.partitions))
     if ctx.jobs.optout and ctx.jobs.optout in job.comment:
         return _reason("opted_out", marker=ctx.jobs.optout)
@@ -163,23 +167,34 @@ def _not_ours(job: Job, ctx: Context, entry: LedgerEntry | None) -> Reason | Non
         return _reason("surrendered", because=entry.surrendered)
     if job.held and not (entry is not None and entry.held):
         return _reason("held", reason=job.reason)
-    checks: tuple[tuple[bool, str], ...] = (
-        (job.cron, "cron_job"),
-        (bool(job.het_job_id), "het_job"),
-        (bool(job.reservation) and not job.reservation.startswith("slurm_ext_"), "in_reservation"),
-        (not job.batch and ctx.jobs.interactive == "leave", "interactive"),
-        (bool(job.state.flags & {"SPECIAL_EXIT", "REVOKED", "RESV_DEL_HOLD"}), "special_state"),
-        (job.reason in ("JobHoldMaxRequeue", "ReservationDeleted"), "held"),
-        (bool(job.request.unplannable), "unplannable"),
-        (features.parse(job.request.features) is None, "features_unplannable"),
-    )
-    for hit, code in checks:
-        if hit:
-            details = {
-                "unplannable": ",".join(job.request.unplannable),
-                "features_unplannable": job.request.features,
-            }
-            return _reason(code, detail=details.get(code, job.reason), reason=job.reason)
+    code = _special(job, ctx)
+    if code is None:
+        return None
+    details = {
+        "unplannable": ",".join(job.request.unplannable),
+        "features_unplannable": job.request.features,
+    }
+    return _reason(code, detail=details.get(code, job.reason), reason=job.reason)
+
+
+def _special(job: Job, ctx: Context) -> str | None:
+    """Kinds of jobs that are left to Slurm whatever they ask."""
+    if job.cron:
+        return "cron_job"
+    if job.het_job_id:
+        return "het_job"
+    if job.reservation and not job.reservation.startswith("slurm_ext_"):
+        return "in_reservation"
+    if not job.batch and ctx.jobs.interactive == "leave":
+        return "interactive"
+    if job.state.flags and job.state.flags & SPECIAL_FLAGS:
+        return "special_state"
+    if job.reason in ("JobHoldMaxRequeue", "ReservationDeleted"):
+        return "held"
+    if job.request.unplannable:
+        return "unplannable"
+    if job.request.features and features.parse(job.request.features) is None:
+        return "features_unplannable"
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from .job import JobKey, NodeShare
 from .units import EpochS, Fact
@@ -51,8 +52,7 @@ class Reason:
     would_change: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(NamedTuple):
     """One named number of the ordering key; lower sorts first."""
 
     name: str

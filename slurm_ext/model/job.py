@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from .units import EpochS, GpuMask
 
@@ -64,9 +65,11 @@ class JobState:
         return not self.occupies and self.base is not BaseState.PENDING
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class JobKey:
-    """Identity across id wrap and requeue (a requeue rewrites the submit time)."""
+class JobKey(NamedTuple):
+    """Identity across id wrap and requeue (a requeue rewrites the submit time).
+
+    A named tuple, not a dataclass: it is hashed and compared a few times per job and cycle.
+    """
 
     job_id: int
     submit_s: EpochS

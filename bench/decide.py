@@ -1,0 +1,83 @@
+"""decide() alone on a generated queue: seconds and memory at growing sizes.
+
+    python3 bench/decide.py [--jobs N --nodes N] [--profile]
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import pstats
+import random
+import resource
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from slurm_ext.engine.cycle import decide
+from slurm_ext.engine.settings import BackfillSettings
+from slurm_ext.model.observation import Observation
+from tests.builders import NOW, context, job, node, observation
+
+SIZES = ((1_000, 300), (3_000, 1_000), (10_000, 1_000), (10_000, 5_000), (30_000, 1_000))
+
+
+def build(jobs: int, nodes: int, seed: int = 1) -> Observation:
+    """A full cluster of 8-GPU nodes (a few GPUs free here and there) and a long mixed queue."""
+    rng = random.Random(seed)
+    machines, running = [], []
+    for i in range(nodes):
+        busy = rng.choice((8, 8, 8, 8, 7, 6, 4))
+        name = f"n{i:05d}"
+        machines.append(node(name, used=range(busy), cpus_used=busy * 4, mem_used=busy * 1000))
+        running.append(
+            job(1_000_000 + i, on={name: busy}, cpus=busy * 4, mem=busy * 1000,
+                end=NOW + rng.randrange(60, 86_400))
+        )  # fmt: skip
+    waiting = [
+        job(i + 1, gpus=rng.choice((1, 1, 2, 4, 8)), nodes=rng.choice((1, 1, 1, 1, 2, 4, 16)),
+            cpus=rng.choice((1, 4, 8, 16)), mem=rng.choice((1000, 4000, 16_000)),
+            limit=rng.choice((600, 3600, 14_400, 86_400)), submit=NOW - rng.randrange(86_400),
+            priority=rng.randrange(1, 10_000), user=f"u{rng.randrange(50)}")
+        for i in range(jobs)
+    ]  # fmt: skip
+    return observation(machines, [*running, *waiting])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int)
+    parser.add_argument("--nodes", type=int)
+    parser.add_argument("--fences", type=int, default=1)
+    parser.add_argument("--policy", default="multifactor")
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--profile", action="store_true")
+    args = parser.parse_args()
+    sizes = ((args.jobs or 10_000, args.nodes or 1_000),) if args.jobs or args.nodes else SIZES
+    print(f"{'jobs':>8} {'nodes':>7} {'best s':>8} {'median s':>9} {'RSS MiB':>8}")
+    ctx = context(args.policy, backfill=BackfillSettings(fences=args.fences))
+    for jobs, nodes in sizes:
+        obs = build(jobs, nodes)
+        seconds = []
+        for _ in range(args.repeat):
+            begun = time.perf_counter()
+            decide(obs, ctx)
+            seconds.append(time.perf_counter() - begun)
+        seconds.sort()
+        rss_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        print(
+            f"{jobs:>8} {nodes:>7} {seconds[0]:>8.3f} {seconds[len(seconds) // 2]:>9.3f} "
+            f"{rss_mib:>8}",
+            flush=True,
+        )
+        if args.profile:
+            profile = cProfile.Profile()
+            profile.runcall(decide, obs, ctx)
+            pstats.Stats(profile).sort_stats("cumulative").print_stats(25)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
