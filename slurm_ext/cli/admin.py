@@ -107,7 +107,7 @@ def _give_back(config: Config) -> int:
         if journal is not None:
             journal.close()
     gone = f", {len(done.reservations)} reservations deleted" if done.reservations else ""
-    console().print(f"{len(done.patches)} jobs given back to Slurm{gone}")
+    console().print(f"{len(done.given_back)} jobs given back to Slurm{gone}")
     for left in done.left:
         console(stderr=True).print(safe(f"not given back: {left}", 300), style="red")
     return 1 if done.left else 0

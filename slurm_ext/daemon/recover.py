@@ -10,8 +10,9 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from slurm_ext.engine.restore import restoration
-from slurm_ext.engine.settings import Context
+from slurm_ext.engine.cycle import carried
+from slurm_ext.engine.restore import empty, restoration
+from slurm_ext.engine.settings import Context, LeverSettings
 from slurm_ext.engine.view import entry_of
 from slurm_ext.errors import JournalError
 from slurm_ext.model.decision import JobPatch
@@ -19,7 +20,7 @@ from slurm_ext.model.job import JobKey
 from slurm_ext.model.ledger import LedgerEntry
 from slurm_ext.model.observation import Observation
 from slurm_ext.policies import get
-from slurm_ext.slurm.port import Outcome, SlurmPort
+from slurm_ext.slurm.port import SlurmPort
 
 from .journal import Journal
 
@@ -32,23 +33,13 @@ RESERVATION_PREFIX = "slurm_ext_"
 class Recovery:
     """What was found and given back. ``left``: refused by Slurm, with its words."""
 
-    patches: tuple[JobPatch, ...] = ()
-    outcomes: tuple[Outcome, ...] = ()
+    given_back: set[JobKey] = field(default_factory=set)
     reservations: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
 
 
-def marked(obs: Observation, ledger: Mapping[JobKey, LedgerEntry]) -> list[tuple[int, LedgerEntry]]:
-    """(position in obs.jobs, entry) of every pending job that carries something of ours."""
-    ctx = Context(policy=get("fifo"), ledger=ledger)
-    found = []
-    for position, job in enumerate(obs.jobs):
-        if not job.state.pending:
-            continue
-        entry = entry_of(job, ctx)
-        if entry is not None and entry.marks:
-            found.append((position, entry))
-    return found
+ROUNDS = 4
+"""A released hold keeps its note until it is seen released: so look again, and again."""
 
 
 def fail_open(port: SlurmPort, journal: Journal | None, *, can_note: bool) -> Recovery:
@@ -57,19 +48,22 @@ def fail_open(port: SlurmPort, journal: Journal | None, *, can_note: bool) -> Re
     :raises SlurmUnavailableError: Slurm does not answer; leases lapse by themselves meanwhile.
     """
     ledger = _ledger(journal)
-    obs = port.observe(site_factors=True)
     result = Recovery()
-    entries, patches = [], []
-    for position, entry in marked(obs, ledger):
-        cleared, patch = restoration(obs.jobs[position], entry, obs.now_s, "fail_open")
-        entries.append(cleared)
-        if patch is not None:
-            patches.append(patch if can_note else replace(patch, admin_comment=None))
-    if patches:
-        result.patches = tuple(patches)
-        result.outcomes = port.patch(patches)
-        _report(result)
-    _store(journal, entries, result, obs)
+    for _ in range(ROUNDS):
+        obs = port.observe(site_factors=True)
+        patches = _patches(obs, ledger, can_note=can_note)
+        if not patches:
+            break
+        outcomes = port.patch(patches)
+        result.given_back |= {p.key for p in patches}
+        result.left = [
+            f"job {p.address}: {o.detail}"
+            for p, o in zip(patches, outcomes, strict=True)
+            if not o.ok and not o.benign
+        ]
+        # The boosts have been taken back; without this they would be written again.
+        ledger = {k: replace(e, site_factor=e.original_site_factor) for k, e in ledger.items()}
+    _forget(journal, ledger, clean=not result.left, now_s=obs.now_s)
     for reservation in obs.reservations:
         if reservation.name.startswith(RESERVATION_PREFIX):
             outcome = port.unreserve(reservation.name)
@@ -77,10 +71,23 @@ def fail_open(port: SlurmPort, journal: Journal | None, *, can_note: bool) -> Re
     return result
 
 
-def _report(result: Recovery) -> None:
-    for patch, outcome in zip(result.patches, result.outcomes, strict=True):
-        if not outcome.ok and not outcome.benign:
-            result.left.append(f"job {patch.address}: {outcome.detail}")
+def _patches(
+    obs: Observation, ledger: Mapping[JobKey, LedgerEntry], *, can_note: bool
+) -> list[JobPatch]:
+    """What undoes everything of ours that stands on pending jobs now."""
+    levers = LeverSettings(undo_notes=can_note)
+    ctx = Context(policy=get("fifo"), ledger=carried(obs, ledger), levers=levers)
+    patches = []
+    for job in obs.jobs:
+        entry = entry_of(job, ctx) if job.state.pending else None
+        if entry is None:
+            continue
+        patch = restoration(job, entry, obs.now_s, "fail_open")[1]
+        if patch is not None and not can_note:
+            patch = replace(patch, admin_comment=None)
+        if patch is not None and not empty(patch):
+            patches.append(patch)
+    return patches
 
 
 def _ledger(journal: Journal | None) -> Mapping[JobKey, LedgerEntry]:
@@ -93,19 +100,15 @@ def _ledger(journal: Journal | None) -> Mapping[JobKey, LedgerEntry]:
         return {}
 
 
-def _store(
-    journal: Journal | None, entries: list[LedgerEntry], result: Recovery, obs: Observation
+def _forget(
+    journal: Journal | None, ledger: Mapping[JobKey, LedgerEntry], *, clean: bool, now_s: int
 ) -> None:
-    """The ledger forgets what was given back; what Slurm refused stays in it."""
+    """The ledger forgets what was given back; if Slurm refused anything, all of it stays."""
     if journal is None:
         return
-    refused = {
-        p.key
-        for p, o in zip(result.patches, result.outcomes, strict=True)
-        if not o.ok and not o.benign
-    }
     try:
-        journal.forget([e.key for e in entries if e.key not in refused])
-        journal.give_up(obs.now_s)
+        if clean:
+            journal.forget(list(ledger))
+        journal.give_up(now_s)
     except JournalError as error:
         log.error("%s; the jobs themselves have been given back", error)

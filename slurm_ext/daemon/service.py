@@ -193,7 +193,7 @@ class Service:
             return
         try:
             done = fail_open(self.port, journal, can_note=self.can_note)
-            log.info("gave back %d jobs", len(done.patches))
+            log.info("gave back %d jobs", len(done.given_back))
             for left in done.left:
                 log.error("not given back: %s", left)
         except SlurmUnavailableError as error:

@@ -36,7 +36,7 @@ class Step:
 
 def decide(obs: Observation, ctx: Context) -> Step:
     """Order, place, backfill, guard, reconcile. Equal arguments give equal results."""
-    ctx = replace(ctx, ledger=_carried(obs, ctx.ledger))
+    ctx = replace(ctx, ledger=carried(obs, ctx.ledger))
     occupying = [j for j in obs.jobs if j.state.occupies]
     modes = guard.effective_modes(obs, ctx, ctx.memory)
     views, asides, surrendered = _sort(obs, replace(ctx, partition_modes=modes))
@@ -60,7 +60,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
         obs.now_s, ctx.levers, planner.decisions, exposed, can_rank,
         limit=ctx.guard.max_patches_per_cycle,
     )  # fmt: skip
-    reconciler.run(in_order, asides)
+    reconciler.run(in_order, asides, occupying)
     memory = guard.next_memory(obs, ctx, in_order, planner.decisions)
     decisions = _all_decisions(planner, asides, occupying)
     entries = {**reconciler.entries}
@@ -81,9 +81,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
     return Step(plan, tuple(entries.values()), _gone(obs, ctx), memory)
 
 
-def _carried(
-    obs: Observation, ledger: Mapping[JobKey, LedgerEntry]
-) -> Mapping[JobKey, LedgerEntry]:
+def carried(obs: Observation, ledger: Mapping[JobKey, LedgerEntry]) -> Mapping[JobKey, LedgerEntry]:
     """The ledger with entries of requeued jobs under their new key.
 
     A requeue rewrites the submit time but keeps our node list, which must still be undone.

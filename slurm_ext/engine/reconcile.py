@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from slurm_ext.model.decision import Decision, JobPatch, Lever, Mode, Verdict
 from slurm_ext.model.job import Job, JobKey
-from slurm_ext.model.ledger import LedgerEntry, with_note
+from slurm_ext.model.ledger import MARK, LedgerEntry, UndoNote, with_note
 from slurm_ext.model.units import EpochS
 
 from .ladder import rungs
@@ -43,16 +43,20 @@ class Reconciler:
     dropped: int = 0
     _factors: dict[JobKey, int] = field(default_factory=dict)
 
-    def run(self, views: Sequence[JobView], asides: Sequence[Aside]) -> None:
+    def run(
+        self, views: Sequence[JobView], asides: Sequence[Aside], running: Sequence[Job]
+    ) -> None:
         """Work out all differences; ``views`` in planned order."""
         if self.can_rank:
             self._rank(views)
         for view in views:
             self._one(view)
         for aside in asides:
-            if aside.entry is not None and aside.entry.marks:
+            if aside.entry is not None:
                 # The user's own hold or dependency stays; only what we wrote goes.
                 self._restore(aside.job, aside.entry, aside.reason.code)
+        for job in running:
+            self._tidy(job)
 
     # -- ranking -------------------------------------------------------------------------
 
@@ -77,7 +81,7 @@ class Reconciler:
 
     def _one(self, view: JobView) -> None:
         if view.mode is Mode.OBSERVE:
-            if view.entry is not None and view.entry.marks:
+            if view.entry is not None:
                 self._restore(view.job, view.entry, "mode_observe")
             return
         decision = self.decisions[view.key]
@@ -108,10 +112,8 @@ class Reconciler:
         nodes = decision.placement.nodes if decision.placement else ()
         changed = replace(
             entry,
-            lease_until_s=None,
-            held=False,
-            pinned=pin,
-            pinned_at_s=self.now_s if pin else None,
+            pinned=pin or entry.pinned,
+            pinned_at_s=self.now_s if pin else entry.pinned_at_s,
             original_required=entry.original_required if entry.pinned
             else view.job.request.required_nodes,
             released_s=self.now_s,
@@ -119,17 +121,19 @@ class Reconciler:
             planned_rank=decision.rank,
             tasks=decision.tasks,
         )  # fmt: skip
-        required = pin if pin else (changed.original_required if entry.pinned else None)
+        required = pin if pin else (entry.original_required if entry.pinned else None)
         if not in_hand and required is None:
             # Nothing to write but perhaps the rank: Slurm starts it by itself.
             self._rank_only(view, changed)
             return
         begin_s = max(0, entry.original_begin_s)
+        after = replace(changed, lease_until_s=None, pinned=pin)
         self._emit(
             view.job, changed, Lever.RELEASE,
             begin_s=(begin_s if begin_s > self.now_s else 0) if view.leased else None,
             hold=False if view.held_by_us else None,
             required_nodes=required,
+            note=note_of(after),
             why="start",
         )  # fmt: skip
 
@@ -151,7 +155,6 @@ class Reconciler:
         first = entry.first_deferred_s if entry.first_deferred_s is not None else self.now_s
         begin_s = max(user_begin, self.now_s + length_s)
         hold = self.levers.defer == "hold" and not capture
-        was_pinned = bool(entry.pinned)
         changed = replace(
             entry,
             lease_until_s=None if hold else begin_s,
@@ -160,14 +163,13 @@ class Reconciler:
             first_deferred_s=first,
             deferred_s=self.now_s - first,
             released_s=None,
-            pinned=(),
-            pinned_at_s=None,
         )
         self._emit(
             job, changed, Lever.HOLD if hold else Lever.LEASE,
             begin_s=None if hold else begin_s,
             hold=True if hold else None,
-            required_nodes=entry.original_required if was_pinned else None,
+            required_nodes=entry.original_required if entry.pinned else None,
+            note=note_of(replace(changed, pinned=())),
             why="capture" if capture else "defer",
         )  # fmt: skip
 
@@ -187,21 +189,32 @@ class Reconciler:
             self._rank_only(view, entry)
 
     def _rank_only(self, view: JobView, entry: LedgerEntry) -> None:
-        if view.key in self._factors:
-            self._emit(view.job, entry, Lever.RANK, why="rank")
+        note = note_of(entry)
+        noted = self.levers.undo_notes and with_note(view.job.admin_comment, note)
+        if view.key in self._factors or (noted and noted != view.job.admin_comment):
+            self._emit(view.job, entry, Lever.RANK, note=note, why="rank")
         elif view.entry != entry and (view.entry is not None or entry.released_s is not None):
             self.entries[view.key] = entry
 
     # -- undoing -------------------------------------------------------------------------
 
     def _restore(self, job: Job, entry: LedgerEntry, why: str, *, keep_rank: bool = False) -> None:
-        cleared, patch = restoration(job, entry, self.now_s, why, keep_rank=keep_rank)
+        after, patch = restoration(job, entry, self.now_s, why, keep_rank=keep_rank)
         if patch is not None and not self.levers.undo_notes:
             patch = replace(patch, admin_comment=None)
-        if patch is None:
-            self.entries[job.key] = cleared
-        else:
-            self._send(patch, cleared)
+        if patch is not None:
+            self._send(patch, after)
+
+    def _tidy(self, job: Job) -> None:
+        """Take our note off a job that runs; its pin stays known to the ledger (a requeue)."""
+        if not self.levers.undo_notes or not job.state.running or MARK not in job.admin_comment:
+            return
+        clean = with_note(job.admin_comment, None)
+        if clean != job.admin_comment:
+            self._send(
+                JobPatch(job.key, job.address, Lever.RESTORE, admin_comment=clean, why="started"),
+                None,
+            )
 
     # -- output --------------------------------------------------------------------------
 
@@ -214,14 +227,16 @@ class Reconciler:
         begin_s: EpochS | None = None,
         hold: bool | None = None,
         required_nodes: tuple[str, ...] | None = None,
+        note: UndoNote | None,
         why: str,
     ) -> None:
         factor = self._factors.get(job.key)
         if factor is not None:
             entry = replace(entry, site_factor=factor)
+            note = None if note is None else replace(note, site_factor=factor)
         comment = None
         if self.levers.undo_notes:
-            wanted = with_note(job.admin_comment, note_of(entry))
+            wanted = with_note(job.admin_comment, note)
             comment = wanted if wanted != job.admin_comment else None
         patch = JobPatch(
             job.key, job.address, lever, site_factor=factor, begin_s=begin_s,
@@ -229,9 +244,10 @@ class Reconciler:
         )  # fmt: skip
         self._send(patch, entry)
 
-    def _send(self, patch: JobPatch, entry: LedgerEntry) -> None:
+    def _send(self, patch: JobPatch, entry: LedgerEntry | None) -> None:
         if self.limit and len(self.patches) >= self.limit:
             self.dropped += 1
             return
-        self.entries[entry.key] = entry
+        if entry is not None:
+            self.entries[entry.key] = entry
         self.patches.append(patch)

@@ -15,50 +15,39 @@ from slurm_ext.model.units import EpochS
 def restoration(
     job: Job, entry: LedgerEntry, now_s: EpochS, why: str, *, keep_rank: bool = False
 ) -> tuple[LedgerEntry, JobPatch | None]:
-    """The patch that gives a job back to its owner, and the entry that says so.
+    """The patch that gives a pending job back to its owner; None when nothing of ours stands.
 
-    Only for pending jobs: node lists of a running job must never be written (it would shrink).
-    A lease the user has overwritten is left as the user set it.
+    ``entry`` holds the standing marks (:mod:`standing`). The entry returned keeps them: only the
+    next observation may say that they are gone. While a hold is being released the note stays, so
+    that a crash in between still leaves a trace. A begin time set by the user is not touched.
     """
-    ours = (
-        entry.lease_until_s is not None
-        and job.begin_s is not None
-        and abs(job.begin_s - entry.lease_until_s) <= 2
-    )
-    begin_s = entry.original_begin_s if entry.original_begin_s > now_s else 0
     factor = entry.original_site_factor
     boosted = entry.site_factor != factor and not keep_rank
-    cleared = replace(
-        entry,
-        lease_until_s=None,
-        held=False,
-        pinned=(),
-        pinned_at_s=None,
-        excluded=(),
-        released_s=None,
-        site_factor=factor if boosted else entry.site_factor,
-    )
-    if not job.state.pending:
-        return cleared, None
-    comment = with_note(job.admin_comment, note_of(cleared))
+    comment = job.admin_comment if entry.held else with_note(job.admin_comment, None)
+    begin_s = entry.original_begin_s if entry.original_begin_s > now_s else 0
     patch = JobPatch(
         job.key,
         job.address,
         Lever.RESTORE,
         site_factor=factor if boosted else None,
-        begin_s=begin_s if ours else None,
+        begin_s=begin_s if entry.lease_until_s is not None else None,
         required_nodes=entry.original_required if entry.pinned else None,
         excluded_nodes=entry.original_excluded if entry.excluded else None,
-        hold=False if entry.held and job.held else None,
+        hold=False if entry.held else None,
         admin_comment=comment if comment != job.admin_comment else None,
         why=why,
     )
-    nothing = all(
-        value is None
-        for value in (patch.site_factor, patch.begin_s, patch.required_nodes, patch.excluded_nodes,
-                      patch.hold, patch.admin_comment)
+    after = replace(entry, released_s=None, site_factor=factor if boosted else entry.site_factor)
+    return after, None if empty(patch) else patch
+
+
+def empty(patch: JobPatch) -> bool:
+    """Whether a patch changes nothing."""
+    values = (
+        patch.site_factor, patch.begin_s, patch.required_nodes, patch.excluded_nodes, patch.hold,
+        patch.admin_comment,
     )  # fmt: skip
-    return cleared, None if nothing else patch
+    return all(value is None for value in values)
 
 
 def note_of(entry: LedgerEntry) -> UndoNote | None:

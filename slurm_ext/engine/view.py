@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from hostlist import expand_hostlist
-
 from slurm_ext.model.decision import Mode, Reason, Stage
 from slurm_ext.model.job import Job, JobKey
-from slurm_ext.model.ledger import LedgerEntry, parse_note
+from slurm_ext.model.ledger import LedgerEntry
 from slurm_ext.model.observation import Observation
 from slurm_ext.model.units import EpochS
 
 from . import features
 from .settings import Context
+from .standing import standing
 
 _MODE_RANK = {Mode.OBSERVE: 0, Mode.ORDER: 1, Mode.ENFORCE: 2}
 
@@ -79,8 +78,9 @@ def look_at(job: Job, obs: Observation, ctx: Context) -> JobView | Aside:
     foreign = _not_ours(job, ctx, entry)
     if foreign is not None:
         return Aside(job, foreign, False, entry)
-    leased = entry is not None and _is_our_lease(job, entry)
-    held_by_us = entry is not None and entry.held and job.held
+    job = _as_asked(job, entry)
+    leased = entry is not None and entry.lease_until_s is not None
+    held_by_us = entry is not None and entry.held
     let_go = (
         entry is not None
         and entry.released_s is not None
@@ -109,40 +109,20 @@ def look_at(job: Job, obs: Observation, ctx: Context) -> JobView | Aside:
 
 
 def entry_of(job: Job, ctx: Context) -> LedgerEntry | None:
-    """Our ledger entry, or one rebuilt from the note in the job when the ledger was lost."""
-    entry = ctx.ledger.get(job.key)
-    if entry is not None:
-        return entry if entry.address == job.address else replace(entry, address=job.address)
-    if "[slurm_ext " not in job.admin_comment:
-        return None
-    note = parse_note(job.admin_comment)
-    if note is None:
-        return None
-    return LedgerEntry(
-        key=job.key,
-        address=job.address,
-        lease_until_s=note.lease_until_s,
-        original_begin_s=note.original_begin_s,
-        held=note.held,
-        pinned=tuple(expand_hostlist(note.pinned)) if note.pinned else (),
-        original_required=_expand(note.original_required),
-        excluded=_expand(note.excluded),
-        original_excluded=_expand(note.original_excluded),
-        site_factor=note.site_factor,
-    )
+    """Our entry for a pending job with the marks that really stand."""
+    return standing(ctx.ledger.get(job.key), job, notes=ctx.levers.undo_notes)
 
 
-def _expand(text: str) -> tuple[str, ...]:
-    return tuple(expand_hostlist(text)) if text else ()
-
-
-def _is_our_lease(job: Job, entry: LedgerEntry) -> bool:
-    # Slurm keeps whole seconds; a user's own change of StartTime shows as another value.
-    return (
-        entry.lease_until_s is not None
-        and job.begin_s is not None
-        and abs(job.begin_s - entry.lease_until_s) <= 2
-    )
+def _as_asked(job: Job, entry: LedgerEntry | None) -> Job:
+    """The job with the user's own node lists instead of ours."""
+    if entry is None or not (entry.pinned or entry.excluded):
+        return job
+    request = job.request
+    if entry.pinned:
+        request = replace(request, required_nodes=entry.original_required)
+    if entry.excluded:
+        request = replace(request, excluded_nodes=entry.original_excluded)
+    return replace(job, request=request)
 
 
 def _mode(job: Job, ctx: Context) -> Mode:

@@ -68,13 +68,16 @@ class UndoNote:
     site_factor: int = 0
 
 
-_NOTE = re.compile(r" ?\[slurm_ext ([^\s\[\]]*);crc:([0-9a-f]{8})\]")
+MARK = "[slurm_ext;"
+"""What every note begins with: a cheap test before the real one."""
+
+_NOTE = re.compile(r" ?\[slurm_ext;([^\s\[\]]*);crc:([0-9a-f]{8})\]")
 _FIELDS = ("lease", "begin", "held", "pin", "req", "exc", "oexc", "sf")
 _ESCAPED = re.compile(r"%([0-9a-f]{2,6})\.")
 
 
 def render_note(note: UndoNote) -> str:
-    """One bracketed token without spaces inside the values; host lists in folded form.
+    """One bracketed word without any blank (it must pass scontrol's stdin); folded host lists.
 
     Colons, not equals signs: ``scontrol -o`` output must not seem to hold another key. The
     checksum tells a whole note from one that was cut or edited. It is not bound to the job:
@@ -91,7 +94,7 @@ def render_note(note: UndoNote) -> str:
         str(note.site_factor),
     )
     text = ";".join(f"{k}:{_escape(v)}" for k, v in zip(_FIELDS, values, strict=True) if v)
-    return f"[slurm_ext {text};crc:{_checksum(text)}]"
+    return f"{MARK}{text};crc:{_checksum(text)}]"
 
 
 def parse_note(admin_comment: str) -> UndoNote | None:
@@ -99,6 +102,8 @@ def parse_note(admin_comment: str) -> UndoNote | None:
 
     Of several whole notes (another tool quoted one) the last is ours: we append.
     """
+    if MARK not in admin_comment:
+        return None
     whole = [found.group(1) for found in _NOTE.finditer(admin_comment) if _is_whole(found)]
     return _read(whole[-1]) if whole else None
 
@@ -110,6 +115,8 @@ def with_note(admin_comment: str, note: UndoNote | None) -> str:
     undo what is no longer there. What merely looks like a note is foreign text and stays.
     """
     rest = admin_comment
+    if note is None and MARK not in rest:
+        return rest
     while (shorter := _NOTE.sub(_drop_whole, rest)) != rest:
         rest = shorter  # again: taking one out may have joined the halves of another
     if note is None:

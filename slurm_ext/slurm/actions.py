@@ -16,7 +16,7 @@ RESERVATION_PREFIX = "slurm_ext_"
 _ADDRESS = re.compile(r"\d{1,10}(?:[_+]\d{1,10})?", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 _NODES = re.compile(r"[A-Za-z0-9_.,\[\]-]*", re.ASCII)
-_FOR_JOB = re.compile(r" for job \S+$")
+_FOR_JOB = re.compile(r" for job \d\S*$", re.ASCII)
 _PREFIX = re.compile(r"^(?:slurm_\w+ error: |scontrol: error: )")
 _TASKS = re.compile(r"^\d+_\[?[\d,:%-]+(?:\.\.\.)?\]?: (.*)$")
 _LONG_AGO_S = 1_000_000_000
@@ -73,7 +73,7 @@ def start_guard(job: Job) -> str | None:
 
 
 def patch_commands(patch: JobPatch, guard: str | None) -> tuple[Command, ...]:
-    """The commands of one patch: hold first, update, release last; values are absolute.
+    """The commands of one patch: update, then hold or release; values are absolute.
 
     Raises ValueError for an address or node list that is not one.
     """
@@ -94,10 +94,11 @@ def patch_commands(patch: JobPatch, guard: str | None) -> tuple[Command, ...]:
     if patch.admin_comment is not None:
         words.append(f"AdminComment={patch.admin_comment}")
     commands: list[Command] = []
-    if patch.hold is True:
-        commands.append(Command(("hold", patch.address)))
     if len(words) > (guard is not None):
         commands.append(Command(("update", f"JobId={patch.address}", *words)))
+    if patch.hold is True:
+        # After the note: a note too many is harmless, a hold without one may never be undone.
+        commands.append(Command(("hold", patch.address)))
     if patch.hold is False:
         commands.append(Command(("release", patch.address)))
     return tuple(commands)

@@ -34,11 +34,9 @@ def parse_tasks(text: str) -> Tasks:
         return NO_ARRAY
     if raw.isdecimal() and raw.isascii() and len(raw) <= 9:
         return Tasks(task=int(raw))
-    body, _, limit = raw.partition("%")
+    body, _, limit = raw.replace("[", "").replace("]", "").partition("%")
     throttle = int(limit) if limit.isdecimal() and limit.isascii() and len(limit) <= 9 else 0
-    return Tasks(
-        tasks=raw, count=_count(body.strip().removeprefix("[").removesuffix("]")), throttle=throttle
-    )
+    return Tasks(tasks=raw, count=_count(body), throttle=throttle)
 
 
 def _count(body: str) -> int | None:

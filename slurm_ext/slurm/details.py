@@ -25,10 +25,14 @@ _END = "\n   OverSubscribe="
 
 
 class Chunk(NamedTuple):
-    """The trustworthy stretch of one job's block, as printed; ``cron`` and ``tasks_per_gpu``
-    come from after it, where a user can only harm his own job."""
+    """The trustworthy stretch of one job's block, as printed.
+
+    ``array_tasks`` comes from before the job's name. ``cron`` and ``tasks_per_gpu`` come from
+    after the stretch, where a user can only harm his own job.
+    """
 
     text: str
+    array_tasks: str = ""
     cron: bool = False
     tasks_per_gpu: int = 0
 
@@ -119,7 +123,9 @@ def _chunk(text: str, start: int, end: int) -> Chunk | None:
     if mark >= 0:
         digits = text[mark + 18 : mark + 24].split("\n", 1)[0]
         per_gpu = int(digits) if digits.isdecimal() and digits.isascii() else 1
-    return Chunk(text[begin + 1 : stop], cron, per_gpu)
+    head = text[start : max(text.find(" JobName=", start, begin), start)]
+    _, _, tasks = head.partition(" ArrayTaskId=")
+    return Chunk(text[begin + 1 : stop], tasks.partition(" ")[0], cron, per_gpu)
 
 
 def _int(value: str, default: int = 0) -> int:

@@ -28,16 +28,15 @@ _SENTENCES = (
 """Where Slurm prints a sentence in place of the token (``state_description`` in JSON)."""
 
 
+@lru_cache(maxsize=1024)
 def reason_token(text: str) -> str:
     """The token of a reason text; the first word of a sentence that is not known (never raises)."""
-    if _TOKEN.fullmatch(text):
-        return "" if text == "None" else text
     spaced = text.replace("_", " ")
     for start, token in _SENTENCES:
         if spaced.startswith(start):
             return token
     found = _TOKEN.match(text)
-    return found[0] if found else ""
+    return "" if found is None or found[0] == "None" else found[0]
 
 
 def clean(text: str) -> str:
@@ -84,9 +83,11 @@ def job_of_record(record: Record, chunk: Chunk | None, problems: list[Problem]) 
     limit = duration_s(record.limit)
     if limit is Special.UNREADABLE:
         complain("time limit", record.limit)
-    tasks = parse_tasks(record.array_tasks)
+    # squeue shows an array with its separately changed tasks folded back in.
+    shown = record.array_tasks if chunk is None else chunk.array_tasks or record.array_tasks
+    tasks = parse_tasks(shown)
     if tasks.count is None:
-        complain("array task list", record.array_tasks)
+        complain("array task list", shown)
     job_id = _int(record.job_id)
     array_job = _int(record.array_job) if record.array_tasks not in _NOTHING else 0
     priority = _int(record.priority)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from slurm_ext.model.job import Job, JobKey, JobState, NodeShare, Request
+from slurm_ext.model.job import BaseState, Job, JobKey, JobState, NodeShare, Request
 from slurm_ext.model.observation import Problem
 from slurm_ext.model.units import EpochS
 from slurm_ext.slurm.arrays import Tasks, parse_tasks
@@ -49,7 +49,7 @@ def parse_jobs(document: Any, now: EpochS) -> tuple[list[Job], list[Problem]]:
 
 def _job(record: dict[str, Any], job_id: int, now: EpochS, problems: list[Problem]) -> Job:
     state = job_state_of_json(record.get("job_state"))
-    request, unreadable = build_request(_raw_request(record))
+    request, unreadable = build_request(_raw_request(record, state))
     problems.extend(
         Problem("job", str(job_id), f"request not readable: {part[:200]!r}") for part in unreadable
     )
@@ -106,7 +106,7 @@ def _tasks(record: dict[str, Any]) -> Tasks:
     return parse_tasks(text(record.get("array_task_string")))
 
 
-def _raw_request(record: dict[str, Any]) -> RawRequest:
+def _raw_request(record: dict[str, Any], state: JobState) -> RawRequest:
     per_cpu, per_node = number(record.get("memory_per_cpu")), number(record.get("memory_per_node"))
     tres = parse_tres(text(record.get("tres_req_str")))
     shared = words(record.get("shared")) or words(record.get("exclusive"))
@@ -115,7 +115,8 @@ def _raw_request(record: dict[str, Any]) -> RawRequest:
     cpu_tres = text(record.get("tres_per_task"))
     return RawRequest(
         nodes_min=integer(record.get("node_count"), 1),
-        nodes_max=integer(record.get("max_nodes")),
+        # As in text: the range asked for is shown while a job waits.
+        nodes_max=integer(record.get("max_nodes")) if state.base is BaseState.PENDING else 0,
         # v0.0.38 shows null for cpus, tasks and CPUs per task that were not asked for.
         cpus=integer(record.get("cpus")) or tres.cpus or 1,
         tasks=integer(record.get("tasks"), 1),

@@ -7,6 +7,7 @@ are taken from a cache that holds exactly one look.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -32,6 +33,8 @@ from slurm_ext.slurm.text import (
 
 # Jobs before nodes: a job that starts in between is then only missing from the jobs.
 _LOOK = ("show config", "show partition", "show reservation", "show job", "show node")
+_MAX_UNFOLDED = 4000
+"""Array tasks shown by scontrol and hidden by squeue that are asked for, at most, in one look."""
 _MAX_AGAIN = 64
 """Blocks asked for one by one when the whole list leaves them in doubt, at most, in one look."""
 
@@ -115,14 +118,31 @@ class TextReader:
         if not job_ids:
             return []
         raw = self._squeue(sorted(set(job_ids)))
+        seen = {self._id_of(one) for one in raw}
+        raw += self._unfolded(sorted(set(job_ids) - seen))
         records = [record for one in raw if (record := self._framing.cut(one)) is not None]
         chunks = self._again([job_id for record in records if (job_id := job_id_of(record))])
         return [
             job_of_record(record, chunks.get(job_id_of(record) or -1), []) for record in records
         ]
 
-    def _squeue(self, job_ids: Sequence[int] = ()) -> list[str]:
-        argv = ["squeue", *ARGUMENTS]
+    def _unfolded(self, job_ids: Sequence[int]) -> list[str]:
+        """Records of tasks that squeue folds back into their array (changed separately)."""
+        if not job_ids:
+            return []
+        raw = self._squeue(job_ids, "-r")
+        # An array that is new itself comes out as all its tasks: it waits for the next look.
+        count = Counter(self._id_of(one) for one in raw)
+        return [one for one in raw if count[self._id_of(one)] == 1]
+
+    def _id_of(self, raw: str) -> int:
+        head, _, _ = raw.partition(self._framing.field)
+        if not (head.isdecimal() and head.isascii() and len(head) < 12):
+            raise SlurmCommandError("squeue: a record without a job id; unknown squeue version?")
+        return int(head)
+
+    def _squeue(self, job_ids: Sequence[int] = (), *options: str) -> list[str]:
+        argv = ["squeue", *ARGUMENTS, *options]
         if job_ids:
             argv += ["-j", ",".join(map(str, job_ids))]
         answer = self._runner.run(argv, env={"SQUEUE_FORMAT2": self._framing.format})
@@ -141,15 +161,14 @@ class TextReader:
     def _jobs(
         self, raw: Sequence[str], job_text: str, now: EpochS, problems: list[Problem]
     ) -> list[Job]:
-        records: list[tuple[str, int]] = []
-        for one in raw:
-            head, _, _ = one.partition(self._framing.field)
-            if not (head.isdecimal() and head.isascii() and len(head) < 12):
-                raise SlurmCommandError(
-                    "squeue: a record without a job id; unknown squeue version?"
-                )
-            records.append((one, int(head)))
-        chunks = self._chunks([job_id for _, job_id in records], job_text)
+        records = [(one, self._id_of(one)) for one in raw]
+        found = split_blocks(job_text)
+        hidden = (found.chunks.keys() | found.doubtful) - {job_id for _, job_id in records}
+        again = self._unfolded(sorted(hidden)[:_MAX_UNFOLDED])
+        records += [(one, self._id_of(one)) for one in again]
+        chunks = found.chunks
+        missing = [job_id for _, job_id in records if job_id not in chunks]
+        chunks.update(self._again(missing[:_MAX_AGAIN]))
         fresh: dict[tuple[str, Chunk | None], _Cached] = {}
         jobs: list[Job] = []
         for one, job_id in records:
@@ -183,14 +202,6 @@ class TextReader:
                 )
             )
         return _Cached(job, tuple(problems))
-
-    def _chunks(self, job_ids: Sequence[int], job_text: str) -> dict[int, Chunk]:
-        found = split_blocks(job_text)
-        known = found.chunks
-        missing = [job_id for job_id in job_ids if job_id not in known]
-        if missing:
-            known.update(self._again(missing[:_MAX_AGAIN]))
-        return known
 
     def _again(self, job_ids: Sequence[int]) -> dict[int, Chunk]:
         """Details of single jobs: only a job's own text can stand in its answer."""

@@ -7,15 +7,15 @@ the group, and a bound on its output.
 
 from __future__ import annotations
 
-import fcntl
 import os
-import selectors
+import select
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from slurm_ext.errors import SlurmCommandError, SlurmUnavailableError
 
@@ -31,7 +31,7 @@ _FIXED = {
     "INPUTRC": "/dev/null",
 }
 _PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
-_CHUNK = 1 << 20
+_TICK_S = 0.2
 MAX_OUTPUT = 512 << 20
 """More than any sane answer (10,000 jobs as JSON are 85 MB); what is beyond is not read."""
 
@@ -122,36 +122,38 @@ class Runner:
                 "on this host or put them into PATH"
             )
         begun = time.monotonic()
-        try:
-            process = subprocess.Popen(
-                [program, *argv[1:]],
-                stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT if merge else subprocess.PIPE,
-                env=environ,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise SlurmUnavailableError(f"{argv[0]}: cannot be started: {error}") from error
-        with process:
+        with _Memory(stdin) as given, _Memory() as out, _Memory() as err:
+            alive, inherited = os.pipe()
             try:
-                out, err = _converse(process, stdin, begun + limit, max_output)
-            except _Overrun as overrun:
+                process = subprocess.Popen(
+                    [program, *argv[1:]],
+                    stdin=given.fd if stdin else subprocess.DEVNULL,
+                    stdout=out.fd,
+                    stderr=subprocess.STDOUT if merge else err.fd,
+                    env=environ,
+                    start_new_session=True,
+                    pass_fds=(inherited,),
+                )
+            except OSError as error:
+                os.close(alive)
+                raise SlurmUnavailableError(f"{argv[0]}: cannot be started: {error}") from error
+            finally:
+                os.close(inherited)
+            shown = " ".join(argv)[:300]
+            try:
+                fate = _await(process, alive, begun + limit, lambda: out.size > max_output)
+            finally:
                 _kill_group(process)
-                shown = " ".join(argv)[:300]
-                if overrun.late:
-                    raise SlurmUnavailableError(
-                        f"{shown}: no answer within {limit:g} s; slurmctld or munged is stopped "
-                        "or overloaded: `scontrol ping`, `munge -n | unmunge`, `sdiag`"
-                    ) from None
-                raise SlurmCommandError(
-                    f"{shown}: more than {max_output >> 20} MiB of output"
-                ) from None
-            except BaseException:
-                _kill_group(process)
-                raise
-        seconds = time.monotonic() - begun
-        return Answer(_decode(out), _decode(err), process.returncode, seconds)
+                os.close(alive)
+            if fate is _Fate.LATE:
+                raise SlurmUnavailableError(
+                    f"{shown}: no answer within {limit:g} s; slurmctld or munged is stopped or "
+                    "overloaded: `scontrol ping`, `munge -n | unmunge`, `sdiag`"
+                )
+            if fate is _Fate.TALKATIVE:
+                raise SlurmCommandError(f"{shown}: more than {max_output >> 20} MiB of output")
+            seconds = time.monotonic() - begun
+            return Answer(out.text(), err.text(), process.returncode, seconds)
 
     def ask(
         self,
@@ -168,75 +170,70 @@ class Runner:
         return answer.stdout
 
 
-class _Overrun(Exception):
-    def __init__(self, late: bool) -> None:
-        super().__init__()
-        self.late = late
+class _Memory:
+    """A file in memory for what goes into and comes out of a command.
+
+    Slurm's commands write in pieces of 4 KiB: through a pipe, 12 MB are thousands of wake-ups of
+    this process while the command waits for it.
+    """
+
+    def __init__(self, content: str = "") -> None:
+        self.fd = os.memfd_create("slurm_ext")
+        if content:
+            data = memoryview(content.encode("utf-8", "surrogateescape"))
+            while data:
+                data = data[os.write(self.fd, data) :]
+            os.lseek(self.fd, 0, os.SEEK_SET)
+
+    def __enter__(self) -> _Memory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.fd)
+
+    @property
+    def size(self) -> int:
+        return os.fstat(self.fd).st_size
+
+    def text(self) -> str:
+        with open(self.fd, "rb", buffering=0, closefd=False) as file:
+            file.seek(0)
+            return file.readall().decode("utf-8", "surrogateescape")
 
 
-def _decode(data: bytearray) -> str:
-    return data.decode("utf-8", "surrogateescape")
+class _Fate(Enum):
+    ENDED = "ended"
+    LATE = "late"
+    TALKATIVE = "talkative"
+
+
+def _await(
+    process: subprocess.Popen[bytes], alive: int, deadline: float, too_much: Callable[[], bool]
+) -> _Fate:
+    """Wait until the process has ended; ``alive`` reports the end of all that inherited it."""
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return _Fate.LATE
+        _closed(alive, min(left, _TICK_S))
+        try:
+            # The pipe closes a moment before the process can be reaped.
+            process.wait(min(max(left, 0), _TICK_S) if _closed(alive, 0) else 0)
+            return _Fate.TALKATIVE if too_much() else _Fate.ENDED
+        except subprocess.TimeoutExpired:
+            if too_much():
+                return _Fate.TALKATIVE
+
+
+def _closed(alive: int, wait_s: float) -> bool:
+    poller = select.poll()
+    poller.register(alive, select.POLLIN | select.POLLHUP)
+    return bool(poller.poll(wait_s * 1000))
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """End what is left of the command, and reap it."""
     # The child leads its group until it is reaped, so the id cannot have been reused.
-    if process.poll() is None:
+    if process.returncode is None:
         os.killpg(process.pid, signal.SIGKILL)
-
-
-def _converse(
-    process: subprocess.Popen[bytes], stdin: str, deadline: float, max_output: int
-) -> tuple[bytearray, bytearray]:
-    """Feed and read all pipes until the process ends; raises _Overrun."""
-    out, err = bytearray(), bytearray()
-    pending = memoryview(stdin.encode("utf-8", "surrogateescape"))
-    with selectors.DefaultSelector() as selector:
-        for pipe, sink in ((process.stdout, out), (process.stderr, err)):
-            if pipe is not None:
-                _widen(pipe.fileno())
-                selector.register(pipe, selectors.EVENT_READ, sink)
-        if process.stdin is not None:
-            os.set_blocking(process.stdin.fileno(), False)
-            selector.register(process.stdin, selectors.EVENT_WRITE)
-        while selector.get_map():
-            left = deadline - time.monotonic()
-            ready = selector.select(left) if left > 0 else []
-            if not ready:
-                raise _Overrun(late=True)
-            for key, _ in ready:
-                if key.data is None:
-                    pending = _feed(process, selector, pending)
-                    continue
-                data = os.read(key.fd, _CHUNK)
-                key.data.extend(data)
-                if not data:
-                    selector.unregister(key.fileobj)
-                elif len(out) + len(err) > max_output:
-                    raise _Overrun(late=False)
-    try:
-        process.wait(max(deadline - time.monotonic(), 0.05))
-    except subprocess.TimeoutExpired:
-        raise _Overrun(late=True) from None
-    return out, err
-
-
-def _widen(descriptor: int) -> None:
-    """A wide pipe: answers of 10 MB and more otherwise come in 64 KiB pieces."""
-    try:
-        fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, 1 << 20)
-    except OSError:  # the user's limit on pipe buffers is reached; slower, not wrong
-        return
-
-
-def _feed(
-    process: subprocess.Popen[bytes], selector: selectors.BaseSelector, pending: memoryview
-) -> memoryview:
-    assert process.stdin is not None
-    try:
-        pending = pending[os.write(process.stdin.fileno(), pending[:_CHUNK]) :]
-    except BrokenPipeError:
-        pending = pending[:0]  # it has stopped reading; its answer says why
-    if not pending:
-        selector.unregister(process.stdin)
-        process.stdin.close()
-    return pending
+        process.wait()

@@ -23,9 +23,8 @@ FIELDS = (
 )  # fmt: skip
 """Fields of ``squeue -O`` that every version from 22.05 to 26.05 has."""
 
-ARGUMENTS = ("-h", "-a", "-t", "all", "--local", "--array-unique", "--noconvert")
-"""``-t all``: unknown states are filtered here, not by name (P81). ``--array-unique``: without it
-squeue folds separately changed tasks back into their array and hides what was changed."""
+ARGUMENTS = ("-h", "-a", "-t", "all", "--local", "--noconvert")
+"""``-t all``: unknown states are filtered here, not by name."""
 
 
 class Record(NamedTuple):

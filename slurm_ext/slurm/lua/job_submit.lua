@@ -44,7 +44,7 @@ end
 
 local function note(begin_s)
     local text = string.format("lease:%d;begin:0;held:0;sf:0", begin_s)
-    return string.format("[slurm_ext %s;crc:%08x]", text, crc32(text))
+    return string.format("[slurm_ext;%s;crc:%08x]", text, crc32(text))
 end
 
 local function ours(job_desc)

@@ -59,7 +59,7 @@ def test_a_new_job_gets_a_lease_with_a_note_we_can_read(lua: str, tmp_path: Path
 
 def test_foreign_text_stays(lua: str, tmp_path: Path) -> None:
     _, comment = submit(lua, tmp_path, beat=fresh(), fields='admin_comment = "theirs"')
-    assert comment.startswith("theirs [slurm_ext ")
+    assert comment.startswith("theirs [slurm_ext;")
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,6 @@ def test_foreign_text_stays(lua: str, tmp_path: Path) -> None:
 )
 def test_left_alone(lua: str, tmp_path: Path, beat: str | None, fields: str) -> None:
     fields = fields.replace("script = false", 'script = ""')
-    begin, comment = submit(
-        lua, tmp_path, beat=fresh() if beat == "fresh" else beat, fields=fields
-    )
+    begin, comment = submit(lua, tmp_path, beat=fresh() if beat == "fresh" else beat, fields=fields)
     assert begin in ("nil", "123")
     assert comment == "nil"

@@ -31,6 +31,11 @@ def step_with(jobs: list[Job], *entries: LedgerEntry, **fields: object) -> Step:
     return decide(observation([node("n1")], jobs), ctx)
 
 
+def pinned_on(name: str, found: Job) -> Job:
+    nodes = (*found.request.required_nodes, name)
+    return replace(found, request=replace(found.request, required_nodes=nodes))
+
+
 def test_observe_sends_nothing() -> None:
     assert step_with([job(1, gpus=8), job(2, gpus=8)], mode=Mode.OBSERVE).plan.patches == ()
 
@@ -159,14 +164,15 @@ def test_defer_by_hold_and_release() -> None:
     levers = replace(LEVERS, defer="hold")
     step = small_cluster(blocked_and_small(), levers=levers)
     assert patches(step, Lever.HOLD)[2].hold is True
-    held = replace(job(1, gpus=8), priority=0, reason="JobHeldAdmin")
+    note = render_note(UndoNote(held=True))
+    held = replace(job(1, gpus=8), priority=0, reason="JobHeldAdmin", admin_comment=note)
     entry = LedgerEntry(held.key, "1", held=True, first_deferred_s=NOW - 5)
     released = patches(step_with([held], entry), Lever.RELEASE)[1]
     assert (released.hold, released.required_nodes) == (False, ("n1",))
 
 
 def test_a_stale_pin_is_taken_off() -> None:
-    found = job(1, gpus=8, submit=NOW - 50)
+    found = pinned_on("n1", job(1, gpus=8, submit=NOW - 50))
     entry = LedgerEntry(
         found.key, "1", pinned=("n1",), pinned_at_s=NOW - 61, released_s=NOW - 61,
         original_required=("n7",),
@@ -177,7 +183,7 @@ def test_a_stale_pin_is_taken_off() -> None:
 
 
 def test_what_was_let_go_keeps_its_place() -> None:
-    found = job(1, gpus=8)
+    found = pinned_on("n1", job(1, gpus=8))
     entry = LedgerEntry(
         found.key, "1", pinned=("n1",), pinned_at_s=NOW - 3, released_s=NOW - 3,
         planned_nodes=("n1",),
@@ -190,6 +196,7 @@ def test_what_was_let_go_keeps_its_place() -> None:
 def test_a_lost_ledger_is_rebuilt_from_the_note() -> None:
     note = UndoNote(lease_until_s=NOW + 200, pinned="n[1-2]", original_required="n3")
     found = job(1, gpus=8, begin=NOW + 200, admin_comment=f"theirs {render_note(note)}")
+    found = pinned_on("n1", pinned_on("n2", found))
     step = step_with([found], mode=Mode.OBSERVE)
     restored = patches(step, Lever.RESTORE)[1]
     assert (restored.begin_s, restored.required_nodes) == (0, ("n3",))
@@ -207,7 +214,7 @@ def test_every_mark_leaves_a_note_that_undoes_it() -> None:
 
 def test_a_pin_of_a_requeued_job_is_still_known() -> None:
     old = LedgerEntry(JobKey(1, NOW - 900), "1", pinned=("n1",), pinned_at_s=NOW - 800)
-    again = job(1, gpus=8, submit=NOW - 5, restarts=1, begin=NOW + 115)
+    again = pinned_on("n1", job(1, gpus=8, submit=NOW - 5, restarts=1, begin=NOW + 115))
     step = step_with([again], old)
     assert patches(step, Lever.RESTORE)[1].required_nodes == ()
 
@@ -249,3 +256,70 @@ def test_patches_over_the_limit_are_not_in_the_ledger() -> None:
 def test_ended_jobs_leave_the_ledger() -> None:
     gone = LedgerEntry(JobKey(77, 5), "77", NOW + 100)
     assert step_with([], gone).gone == (gone.key,)
+
+
+# -- marks that were noted but never sent, or sent and not noted --------------------------
+
+
+def held_job(reason: str, comment: str = "") -> Job:
+    return replace(job(1, gpus=8), priority=0, reason=reason, admin_comment=comment)
+
+
+@pytest.mark.parametrize(
+    ("reason", "noted", "released"),
+    [
+        pytest.param("JobHeldAdmin", True, True, id="ours"),
+        pytest.param("JobHeldUser", True, False, id="the-users"),
+        pytest.param("JobHeldAdmin", False, False, id="an-admins-our-hold-was-never-sent"),
+    ],
+)
+@pytest.mark.parametrize("mode", [Mode.ENFORCE, Mode.OBSERVE])
+def test_only_our_own_hold_is_released(
+    reason: str, noted: bool, released: bool, mode: Mode
+) -> None:
+    found = held_job(reason, render_note(UndoNote(held=True)) if noted else "")
+    entry = LedgerEntry(found.key, "1", held=True)
+    holds = [p.hold for p in step_with([found], entry, mode=mode).plan.patches]
+    assert (False in holds) is released
+
+
+def test_a_release_that_was_noted_but_not_sent_is_sent_again() -> None:
+    found = held_job("JobHeldAdmin", render_note(UndoNote(held=True)))
+    first = step_with([found], LedgerEntry(found.key, "1", held=True))
+    again = step_with([found], *first.entries)
+    assert patches(again, Lever.RELEASE)[1].hold is False
+
+
+def test_the_note_of_a_hold_goes_only_after_the_hold() -> None:
+    found = held_job("JobHeldAdmin", render_note(UndoNote(held=True)))
+    step = step_with([found], LedgerEntry(found.key, "1", held=True), mode=Mode.OBSERVE)
+    assert patches(step)[1].admin_comment is None
+    after = replace(found, priority=100, reason="Priority")
+    step = step_with([after], *step.entries, mode=Mode.OBSERVE)
+    assert patches(step)[1].admin_comment == ""
+
+
+def test_a_renewal_that_was_noted_but_not_sent_leaves_the_lease_ours() -> None:
+    note = render_note(UndoNote(lease_until_s=NOW + 60, original_begin_s=NOW + 7))
+    found = job(1, gpus=8, begin=NOW + 60, admin_comment=note)
+    entry = LedgerEntry(found.key, "1", NOW + 300, original_begin_s=NOW + 7)
+    restored = patches(step_with([found], entry, mode=Mode.OBSERVE))[1]
+    assert restored.begin_s == NOW + 7
+
+
+def test_an_unpin_that_was_noted_but_not_sent_is_sent_again() -> None:
+    jobs = blocked_and_small()
+    jobs[2], entry = leased(pinned_on("n1", jobs[2]), NOW + 5, pinned=("n1",))
+    first = small_cluster(jobs, entry)
+    assert patches(first, Lever.LEASE)[2].required_nodes == ()
+    again = small_cluster(jobs, *first.entries)
+    assert again.plan.decisions[jobs[2].key].verdict == "wait"
+    assert any(e.pinned == ("n1",) for e in first.entries)
+
+
+def test_a_running_job_loses_our_note_but_keeps_foreign_text() -> None:
+    note = render_note(UndoNote(pinned="n1"))
+    running = job(1, gpus=8, on={"n1": 8}, admin_comment=f"theirs {note}")
+    patch = patches(step_with([running]))[1]
+    assert patch.admin_comment == "theirs"
+    assert patch.required_nodes is None

@@ -1,0 +1,81 @@
+"""A real mini-Slurm as its users see it: submit, wait, clean up."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from slurm_ext.model.job import Job
+from slurm_ext.model.observation import Observation
+from slurm_ext.slurm.port import SlurmPort
+
+T = TypeVar("T")
+POLL_S = 0.1
+
+
+def wait_for(look: Callable[[], T], good: Callable[[T], bool], what: str, limit_s: float = 30) -> T:
+    """The first look that is good; AssertionError with the last one after ``limit_s``."""
+    end = time.monotonic() + limit_s
+    while True:
+        seen = look()
+        if good(seen):
+            return seen
+        assert time.monotonic() < end, f"not within {limit_s:g} s: {what}; last seen {seen!r}"
+        time.sleep(POLL_S)
+
+
+class Driver:
+    """Users' commands against one cluster (environment variables ``env``)."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self.env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C", **env}
+
+    def run(self, *argv: str, check: bool = True) -> str:
+        done = subprocess.run(
+            argv, env=self.env, cwd="/tmp", capture_output=True, timeout=60, check=False
+        )
+        output = (done.stdout + done.stderr).decode("utf-8", "surrogateescape")
+        assert not check or done.returncode == 0, f"{argv}: {done.returncode}: {output[:500]}"
+        return done.stdout.decode("utf-8", "surrogateescape")
+
+    def submit(self, *options: str, script: str = "exec sleep 600") -> int:
+        """``sbatch``; one hour and 10 MiB unless told otherwise."""
+        memory = [] if any(option.startswith("--mem") for option in options) else ["--mem=10"]
+        argv = ["sbatch", "--parsable", "-o", "/dev/null", "-t", "60", *memory, *options]
+        return int(self.run(*argv, "--wrap", script).split(";")[0])
+
+    def fill(self) -> None:
+        """Jobs that take every CPU of every node, so that whatever comes next waits."""
+        count = self.run("sinfo", "-h", "-o", "%D").split()[0]
+        self.submit(f"-N{count}", "--exclusive", "-J", "filler")
+
+    def clean(self) -> None:
+        """No jobs, no reservations, all nodes idle."""
+
+        def left() -> str:
+            self.run("scancel", "-u", "root", check=False)
+            for line in self.run("scontrol", "-o", "show", "reservation").splitlines():
+                if line.startswith("ReservationName="):
+                    self.run("scontrol", "delete", line.split()[0], check=False)
+            busy = self.run("squeue", "-h", "-a", "-o", "%A")
+            states = set(self.run("sinfo", "-h", "-o", "%T").split())
+            return busy + " ".join(states - {"idle"})
+
+        wait_for(left, lambda rest: not rest.strip(), "an empty cluster", 60)
+
+
+def job(port: SlurmPort, job_id: int) -> Job:
+    """The record with this id (of an array: the one that keeps the array's number)."""
+    return next(one for one in port.observe().jobs if one.job_id == job_id)
+
+
+def wait_job(port: SlurmPort, job_id: int, good: Callable[[Job], bool], what: str) -> Job:
+    return wait_for(lambda: job(port, job_id), good, f"job {job_id} {what}")
+
+
+def settled(port: SlurmPort) -> Observation:
+    """A look without problems (two reads of a moment may differ by a job that just started)."""
+    return wait_for(port.observe, lambda seen: not seen.problems, "a look without problems", 10)

@@ -1,0 +1,235 @@
+"""One cycle: what is committed, sent and recorded, and in which order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from slurm_ext.daemon.apply import Tokens
+from slurm_ext.daemon.config import Config, load
+from slurm_ext.daemon.journal import Journal
+from slurm_ext.daemon.recover import fail_open
+from slurm_ext.daemon.runner import Runner
+from slurm_ext.errors import JournalError, SlurmUnavailableError
+from slurm_ext.model.decision import JobPatch, Lever
+from slurm_ext.model.job import NodeShare
+from slurm_ext.model.observation import Observation, Reservation
+from slurm_ext.slurm.port import Outcome
+from tests.builders import job, node, observation
+from tests.fake import FakeSlurm
+
+
+def config(**overrides: object) -> Config:
+    base: dict[str, object] = {
+        "mode": "enforce",
+        "policy.name": "fifo",
+        "cycle.interval_s": 10,
+        "levers.lease_s": 300,
+    }
+    return load(Path("/dev/null"), {**base, **overrides})
+
+
+def now_obs(jobs: list, nodes: list | None = None) -> Observation:  # type: ignore[type-arg]
+    now = int(time.time())
+    moved = [
+        replace(j, key=j.key._replace(submit_s=now - 100 + j.job_id)) if j.state.pending else j
+        for j in jobs
+    ]
+    return observation(nodes or [node("n1")], moved, now=now)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    with Journal(tmp_path / "journal.db") as opened:
+        yield opened
+
+
+def runner(fake: FakeSlurm, journal: Journal | None, **overrides: object) -> Runner:
+    return Runner(config(**overrides), fake, journal, can_note=True)
+
+
+def test_two_cycles_take_hold_and_release_with_a_pin(journal: Journal) -> None:
+    fake = FakeSlurm(now_obs([job(1, gpus=8)]))
+    daemon = runner(fake, journal)
+    daemon.run()
+    daemon.run()
+    assert [p.lever for p in fake.sent] == [Lever.LEASE, Lever.RELEASE]
+    assert fake.obs.jobs[0].request.required_nodes == ("n1",)
+
+
+def test_intents_are_committed_before_anything_is_sent(journal: Journal) -> None:
+    fake = FakeSlurm(now_obs([job(1, gpus=8)]))
+    seen: list[int] = []
+    send = fake.patch
+
+    def spy(patches: list[JobPatch]) -> tuple[Outcome, ...]:
+        seen.append(len(journal.unfinished()))
+        return send(patches)
+
+    fake.patch = spy  # type: ignore[assignment,method-assign]
+    runner(fake, journal).run()
+    assert seen == [1]
+    assert journal.unfinished() == ()
+
+
+def test_nothing_is_sent_when_nothing_can_be_noted(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeSlurm(now_obs([job(1, gpus=8)]))
+
+    def full(*args: object, **kwargs: object) -> None:
+        raise JournalError("disk full")
+
+    monkeypatch.setattr(journal, "commit_intents", full)
+    with pytest.raises(JournalError):
+        runner(fake, journal).run()
+    assert fake.sent == []
+
+
+def test_a_refused_patch_leaves_no_entry(journal: Journal) -> None:
+    fake = FakeSlurm(now_obs([job(1, gpus=8)]), refuse={1})
+    result = runner(fake, journal).run()
+    assert len(result.applied.errors) == 1
+    assert journal.entries() == {}
+
+
+def test_a_dry_run_sends_and_records_nothing(journal: Journal) -> None:
+    fake = FakeSlurm(now_obs([job(1, gpus=8)]))
+    result = Runner(config(), fake, journal, can_note=True, dry_run=True).run()
+    assert result.plan.patches
+    assert fake.sent == []
+    assert journal.cycles() == ()
+
+
+def test_an_old_observation_is_not_acted_on(journal: Journal) -> None:
+    fake = FakeSlurm(replace(now_obs([job(1, gpus=8)]), now_s=int(time.time()) - 1000))
+    runner(fake, journal).run()
+    assert fake.sent == []
+
+
+def test_no_observation_no_decision(journal: Journal) -> None:
+    fake = FakeSlurm(now_obs([]), down=True)
+    with pytest.raises(SlurmUnavailableError):
+        runner(fake, journal).run()
+
+
+def test_a_pause_gives_back_and_sends_nothing_more(journal: Journal) -> None:
+    fake = FakeSlurm(now_obs([job(1, gpus=8)]))
+    daemon = runner(fake, journal)
+    daemon.run()
+    journal.pause("root", int(time.time()))
+    daemon.run()
+    assert fake.sent[-1].lever is Lever.RESTORE
+    assert fake.obs.jobs[0].begin_s is None
+    assert fake.obs.jobs[0].admin_comment == ""
+    count = len(fake.sent)
+    daemon.run()
+    assert len(fake.sent) == count
+
+
+def test_without_the_right_no_note_is_written(journal: Journal) -> None:
+    fake = FakeSlurm(now_obs([job(1, gpus=8)]))
+    Runner(config(), fake, journal, can_note=False).run()
+    assert fake.sent[0].admin_comment is None
+
+
+def test_the_budget_puts_off_what_is_less_urgent(journal: Journal) -> None:
+    fake = FakeSlurm(now_obs([job(i, gpus=1) for i in range(1, 6)]))
+    result = runner(fake, journal, **{"levers.write_burst": 2}).run()
+    assert len(fake.sent) == 2
+    assert result.applied.put_off == 3
+    assert {e.job_id for e in journal.entries()} == {p.key.job_id for p in fake.sent}
+
+
+def test_a_start_as_planned_is_recorded(journal: Journal) -> None:
+    fake = FakeSlurm(now_obs([job(1, gpus=8)]))
+    daemon = runner(fake, journal)
+    daemon.run()
+    daemon.run()
+    waiting = fake.obs.jobs[0]
+    running = job(1, gpus=8, state="RUNNING")
+    running = replace(
+        running, key=waiting.key, alloc=(NodeShare("n1", 1, 0, 8),), start_s=fake.obs.now_s
+    )
+    fake.obs = replace(fake.obs, jobs=(running,))
+    daemon.run()
+    share = journal.start_share(0)
+    assert (share.total, share.as_planned) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("before", "why"),
+    [
+        pytest.param([], "started_before_seen", id="never-seen"),
+        pytest.param(
+            [job(1, gpus=4, submit=1), job(9, on={"n1": 8})], "slurm_started_first", id="waited"
+        ),
+    ],
+)
+def test_a_start_that_was_not_ours_says_why(
+    journal: Journal,
+    before: list,
+    why: str,  # type: ignore[type-arg]
+) -> None:
+    fake = FakeSlurm(now_obs(before, [node("n1", used=range(8))]))
+    daemon = runner(fake, journal, **{"backfill.fences": 0, "backfill.kind": "best_effort"})
+    daemon.run()
+    running = job(1, gpus=4, on={"n1": 4}, submit=fake.obs.now_s - 99)
+    running = replace(running, start_s=fake.obs.now_s)
+    fake.obs = replace(fake.obs, jobs=(running,))
+    daemon.run()
+    assert dict(journal.start_share(0).by_why) == {why: 1}
+
+
+# -- recovery ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("with_ledger", [True, False])
+def test_fail_open_gives_everything_back(journal: Journal, with_ledger: bool) -> None:
+    theirs = replace(job(1, gpus=8), admin_comment="theirs")
+    fake = FakeSlurm(now_obs([theirs]))
+    runner(fake, journal).run()
+    assert fake.obs.jobs[0].begin_s is not None
+    fail_open(fake, journal if with_ledger else None, can_note=True)
+    assert fake.obs.jobs[0].begin_s is None
+    assert fake.obs.jobs[0].admin_comment == "theirs"
+
+
+def test_fail_open_twice_changes_nothing_more(journal: Journal) -> None:
+    fake = FakeSlurm(now_obs([job(1, gpus=8)]))
+    runner(fake, journal).run()
+    fail_open(fake, journal, can_note=True)
+    count = len(fake.sent)
+    assert fail_open(fake, journal, can_note=True).given_back == set()
+    assert len(fake.sent) == count
+
+
+def test_fail_open_deletes_only_our_reservations(journal: Journal) -> None:
+    obs = now_obs([])
+    ours = Reservation("slurm_ext_7", obs.now_s, obs.now_s + 60, ("n1",))
+    theirs = Reservation("maint", obs.now_s, obs.now_s + 60, ("n1",))
+    fake = FakeSlurm(replace(obs, reservations=(ours, theirs)))
+    assert fail_open(fake, journal, can_note=True).reservations == ["slurm_ext_7"]
+    assert fake.deleted == ["slurm_ext_7"]
+
+
+def test_what_slurm_refuses_stays_in_the_ledger(journal: Journal) -> None:
+    fake = FakeSlurm(now_obs([job(1, gpus=8)]))
+    runner(fake, journal).run()
+    fake.refuse = {1}
+    assert fail_open(fake, journal, can_note=True).left
+    assert len(journal.entries()) == 1
+
+
+# -- tokens ------------------------------------------------------------------------------
+
+
+def test_tokens_refill_up_to_the_burst() -> None:
+    tokens = Tokens(rate_per_s=2, burst=4)
+    assert tokens.take(10, 0.0) == 4
+    assert tokens.take(10, 1.0) == 2
+    assert tokens.take(10, 100.0) == 4
