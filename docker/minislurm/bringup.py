@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from . import accounting, conf, daemons, proc, programs, teardown
+from . import accounting, conf, daemons, nodes, proc, programs, teardown
 from .errors import MiniSlurmError
 from .layout import Layout
 from .record import NODE, Record
@@ -33,6 +33,7 @@ def write_files(layout: Layout, record: Record) -> None:
     if spec.accounting:
         _write(layout.etc / "slurmdbd.conf", conf.slurmdbd_conf(layout, ports), 0o600)
         _write(layout.my_cnf, conf.my_cnf(layout))
+        _write(layout.init_sql, conf.init_sql())
     if not layout.munge_key.exists():
         layout.munge_key.touch(0o400)
         layout.munge_key.write_bytes(secrets.token_bytes(128))
@@ -109,11 +110,11 @@ def answers(layout: Layout, record: Record) -> bool:
     if not daemons.accepts_tcp(record.ports.slurmctld):
         return False
     env = daemons.environment(layout)
-    return programs.call("scontrol", "ping", env=env, timeout=20).returncode == 0
+    return programs.call("scontrol", "ping", env=env, timeout=5.0).returncode == 0
 
 
-def start_nodes(layout: Layout, record: Record, nodes: list[str]) -> None:
-    names = [NODE + node for node in nodes]
+def start_nodes(layout: Layout, record: Record, wanted: list[str]) -> None:
+    names = [NODE + node for node in wanted]
     for first in range(0, len(names), BATCH):
         daemons.launch(layout, record, names[first : first + BATCH])
         daemons.check_alive(layout, record, names[: first + BATCH])
@@ -127,29 +128,21 @@ def wait_idle(layout: Layout, record: Record, deadline: float) -> None:
 
 
 def _not_idle(layout: Layout, record: Record) -> str:
-    states = node_states(layout)
+    states = nodes.states(daemons.environment(layout), record.spec.nodes)
     left = {
         node: states.get(node, "unknown")
         for node in record.spec.nodes
         if states.get(node) != "idle"
     }
-    broken = [node for node, state in left.items() if state.startswith(("inval", "drain"))]
+    broken = [node for node, state in left.items() if ("inval" in state or "drain" in state)]
     if broken:
-        reason = programs.call(
-            "sinfo", "-h", "-n", broken[0], "-N", "-o", "%E", env=daemons.environment(layout)
-        ).stdout.strip()
+        reason = nodes.reason(daemons.environment(layout), broken[0])
         raise MiniSlurmError(
             f"node {broken[0]} is {left[broken[0]]}: {reason}\n"
             + daemons.tails(layout, [NODE + broken[0]])
         )
     some = ", ".join(f"{node} {state}" for node, state in list(left.items())[:3])
     return f"{len(left)} node(s) not idle ({some})" if left else ""
-
-
-def node_states(layout: Layout) -> dict[str, str]:
-    done = programs.call("sinfo", "-h", "-N", "-o", "%N %T", env=daemons.environment(layout))
-    rows = (line.split() for line in done.stdout.splitlines())
-    return {row[0]: row[1] for row in rows if row[1:]}
 
 
 def _wait(
@@ -187,7 +180,7 @@ def wait_heard(layout: Layout, record: Record, deadline: float) -> None:
     ]
 
     def unheard() -> str:
-        states = node_states(layout)
+        states = nodes.states(daemons.environment(layout), live)
         left = [node for node in live if states.get(node, "unk").startswith("unk")]
         return f"{len(left)} node(s) did not report ({left[0]})" if left else ""
 
@@ -196,6 +189,6 @@ def wait_heard(layout: Layout, record: Record, deadline: float) -> None:
 
 def _not_back(layout: Layout, node: str) -> str:
     """Idle or busy again; a star means that the controller has not heard from it."""
-    state = node_states(layout).get(node, "unknown")
+    state = nodes.states(daemons.environment(layout), [node]).get(node, "unknown")
     bad = state.endswith("*") or state.startswith(("down", "unk", "fail"))
     return f"node {node} is {state}" if bad else ""

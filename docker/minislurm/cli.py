@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -42,6 +43,9 @@ def main(argv: list[str] | None = None) -> int:
         return error.code
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # … | head -1: the work is done, only nobody reads about it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     return run
 
 
@@ -90,6 +94,19 @@ def _verb(
 
 
 def _add_up(up: argparse.ArgumentParser) -> None:
+    _add_up_shape(up)
+    _add_up_options(up)
+    up.add_argument(
+        "--timeout",
+        type=float,
+        default=120.0,
+        metavar="S",
+        help="give up when the nodes are not idle by then (default 120)",
+    )
+    up.add_argument("--foreground", action="store_true", help="stay, and stop it all on SIGTERM")
+
+
+def _add_up_shape(up: argparse.ArgumentParser) -> None:
     up.add_argument("--name", default="mini", help="cluster name")
     up.add_argument("--nodes", type=int, metavar="N", help="N equal nodes n1 … (default 4)")
     up.add_argument("--gpus", type=int, default=8, metavar="N", help="GPUs a node (default 8)")
@@ -111,6 +128,9 @@ def _add_up(up: argparse.ArgumentParser) -> None:
         help="name=debug,nodes=a[1-2],max_time=60,default=yes; Key=value as above "
         "(default: one partition gpu of all nodes)",
     )
+
+
+def _add_up_options(up: argparse.ArgumentParser) -> None:
     up.add_argument("--accounting", action="store_true", help="with MariaDB and slurmdbd")
     up.add_argument("--sched", choices=("default", "tuned"), default="default")
     up.add_argument("--priority", choices=("multifactor", "basic"), default="multifactor")
@@ -135,14 +155,6 @@ def _add_up(up: argparse.ArgumentParser) -> None:
         help="a slurm.conf setting; KEY+=VALUE extends a comma list",
     )
     up.add_argument("--job-submit-lua", type=Path, metavar="FILE")
-    up.add_argument(
-        "--timeout",
-        type=float,
-        default=120.0,
-        metavar="S",
-        help="give up when the nodes are not idle by then (default 120)",
-    )
-    up.add_argument("--foreground", action="store_true", help="stay, and stop it all on SIGTERM")
 
 
 def spec_of(options: argparse.Namespace) -> spec.Spec:
@@ -184,19 +196,23 @@ def _say(text: str) -> None:
 
 def run_up(options: argparse.Namespace) -> int:
     cluster = Cluster(options.dir, spec_of(options), _say)
-    started = cluster.up(options.timeout)
-    if not started:
-        print(f"{cluster.layout.root} is up already, with this configuration")
-    else:
-        status = cluster.status()
-        print(
-            f"{cluster.layout.root} is up: Slurm {status['version']}, "
-            f"{len(status['nodes'])} nodes idle after {status['seconds_to_start']} s"
-        )
-    print(env_lines(cluster), flush=True)
     if options.foreground:
-        foreground.stay(cluster)
+        foreground.run(cluster, options.timeout, lambda started: _announce(cluster, started))
+    else:
+        _announce(cluster, cluster.up(options.timeout))
     return 0
+
+
+def _announce(cluster: Cluster, started: bool) -> None:
+    root = cluster.layout.root
+    if started:
+        status = cluster.status()
+        seconds, version = status["seconds_to_start"], status["version"]
+        nodes = len(status["nodes"])
+        text = f"{root} is up: Slurm {version}, {nodes} nodes idle after {seconds} s"
+    else:
+        text = f"{root} is up already, with this configuration"
+    print(f"{text}\n{env_lines(cluster)}", flush=True)
 
 
 def run_down(options: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import bringup, daemons, programs, signals, teardown
+from . import bringup, daemons, nodes, programs, signals, teardown
 from .errors import ConflictError, InterruptedBySignalError, MiniSlurmError, PortTakenError
 from .layout import Layout
 from .ports import Ports, pick_ports
@@ -180,14 +180,16 @@ class Cluster:
                 }
                 for name, state in live.items()
             ],
-            "nodes": bringup.node_states(self.layout) if reachable else {},
+            "nodes": nodes.states(daemons.environment(self.layout), record.spec.nodes)
+            if reachable
+            else {},
             "env": self.env,
         }
 
 
-def _ports(ports: Ports, nodes: int) -> dict[str, Any]:
+def _ports(ports: Ports, count: int) -> dict[str, Any]:
     return {
         "slurmctld": ports.slurmctld,
         "slurmdbd": ports.slurmdbd,
-        "nodes": [ports.first_node, ports.first_node + nodes - 1],
+        "nodes": [ports.first_node, ports.first_node + count - 1],
     }

@@ -14,6 +14,7 @@ TUNED = (
     "bf_interval=2,bf_continue,bf_max_job_test=1000,bf_resolution=30,"
     "sched_interval=2,sched_min_interval=100000,batch_sched_delay=1,default_queue_depth=1000"
 )
+DATABASE = "slurm_acct_db"
 APPEND_ALWAYS = ("AuthInfo",)
 """Our part of these is needed for the daemons to talk at all, so a --param only adds to it."""
 
@@ -185,7 +186,7 @@ def slurmdbd_conf(layout: Layout, ports: Ports) -> str:
         "StorageType": "accounting_storage/mysql",
         "StorageHost": "localhost",  # by this name the client library takes MYSQL_UNIX_PORT
         "StorageUser": "root",
-        "StorageLoc": "slurm_acct_db",
+        "StorageLoc": DATABASE,
     }
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 
@@ -197,6 +198,7 @@ user=root
 datadir={layout.database}
 socket={layout.database_socket}
 pid-file={layout.run}/mariadb.pid
+init-file={layout.init_sql}
 tmpdir={layout.run}
 skip-networking
 skip-name-resolve
@@ -211,6 +213,11 @@ loose-innodb-snapshot-isolation=OFF
 loose-innodb-buffer-pool-dump-at-shutdown=OFF
 loose-innodb-buffer-pool-load-at-startup=OFF
 """
+
+
+def init_sql() -> str:
+    """slurmdbd could make it, but dies of that with libmariadb 11.8.9 (error 5027)."""
+    return f"CREATE DATABASE IF NOT EXISTS {DATABASE};\n"
 
 
 def short_hostname() -> str:

@@ -5,32 +5,48 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 
+from . import signals
 from .cluster import Cluster
+from .errors import InterruptedBySignalError
 from .record import load
 
-WATCHED = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
+WATCHED = (*signals.ENDING, signal.SIGCHLD)
 LOOK_SECONDS = 2.0
 
 
-def stay(cluster: Cluster) -> None:
-    """Reaps whatever is inherited; SIGTERM or SIGINT (or a `down` elsewhere) ends it."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
-    try:
-        while True:
-            got = signal.sigtimedwait(WATCHED, LOOK_SECONDS)
-            _reap()
-            if got is not None and got.si_signo != signal.SIGCHLD:
-                break
-            record = load(cluster.layout)
-            if record is None or record.phase == "down":
+def run(cluster: Cluster, timeout: float, announce: Callable[[bool], None]) -> None:
+    """No moment is left in which a signal could end us but not the cluster."""
+    with signals.as_errors():
+        ready = False
+        try:
+            started = cluster.up(timeout)
+            ready = True
+            announce(started)
+            signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
+        except InterruptedBySignalError:
+            cluster.down()
+            if ready:
                 return
-    finally:
-        # Handlers first: a second SIGTERM must not cut the clean-up short.
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+            raise
+    told = _stay(cluster)
+    with signals.ignored():
         signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
-    cluster.down()
+        if told:
+            cluster.down()
+
+
+def _stay(cluster: Cluster) -> bool:
+    """Reaps whatever is inherited; True for a signal, False after a `down` elsewhere."""
+    while True:
+        got = signal.sigtimedwait(WATCHED, LOOK_SECONDS)
+        _reap()
+        if got is not None and got.si_signo != signal.SIGCHLD:
+            return True
+        record = load(cluster.layout)
+        if record is None or record.phase == "down":
+            return False
 
 
 def _reap() -> None:

@@ -29,6 +29,7 @@ class Layout:
         self.etc = self.root / "etc"
         self.conf = self.etc / "slurm.conf"
         self.my_cnf = self.etc / "my.cnf"
+        self.init_sql = self.etc / "init.sql"
         self.run = self.root / "run"
         self.log = self.root / "log"
         self.dev = self.root / "dev"

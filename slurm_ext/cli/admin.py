@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from slurm_ext.daemon.journal import Journal
 from slurm_ext.daemon.lock import DaemonLock, read_heartbeat
 from slurm_ext.daemon.recover import fail_open
 from slurm_ext.daemon.service import make_directory
-from slurm_ext.errors import JournalError, SlurmExtError
+from slurm_ext.errors import JournalError, LockedError, SlurmExtError
 
 from .common import (
     add_config_options,
@@ -85,29 +86,54 @@ def _journal(config: Config) -> Journal:
 
 def run_recover(args: argparse.Namespace) -> int:
     config = read_config(args)
-    make_directory(Path(config.state.dir))
-    with DaemonLock(config.state.lock_path, cluster="", now_s=int(time.time())):
+    with ExitStack() as stack:
+        _lock(config, stack)
         beat = read_heartbeat(config.state.heartbeat_path)
         if not args.fail_open and beat is not None and beat.fresh(int(time.time())):
             console().print("the daemon was alive a moment ago; nothing done (see --fail-open)")
             return 0
-        return _give_back(config)
+        return _give_back(config, _any_journal(config, stack))
 
 
-def _give_back(config: Config) -> int:
+def _lock(config: Config, stack: ExitStack) -> None:
+    """The daemon's lock; a disk that cannot be written must not keep jobs from going back.
+
+    :raises LockedError: a daemon runs.
+    """
+    path = config.state.lock_path
+    try:
+        make_directory(Path(config.state.dir))
+        stack.enter_context(DaemonLock(path, cluster="", now_s=int(time.time())))
+    except LockedError:
+        raise
+    except SlurmExtError as error:
+        _say(f"{error}; going on without writing there")
+        lock = DaemonLock.without_writing(path)
+        if lock is not None:
+            stack.enter_context(lock)
+
+
+def _any_journal(config: Config, stack: ExitStack) -> Journal | None:
+    """The journal to write, else to read, else none: then the notes in the jobs must do."""
+    path = config.state.journal_path
+    for opener in (Journal, Journal.open_readonly):
+        try:
+            return stack.enter_context(opener(path))
+        except JournalError as error:
+            _say(str(error))
+    _say("going on with the notes in the jobs")
+    return None
+
+
+def _give_back(config: Config, journal: Journal | None) -> int:
     port = connect(config)
-    journal = None
-    try:
-        journal = Journal(config.state.journal_path)
-    except (JournalError, SlurmExtError) as error:
-        console(stderr=True).print(safe(f"{error}; going on with the notes in the jobs", 400))
-    try:
-        done = fail_open(port, journal, can_note=can_write_notes(port))
-    finally:
-        if journal is not None:
-            journal.close()
+    done = fail_open(port, journal, can_note=can_write_notes(port))
     gone = f", {len(done.reservations)} reservations deleted" if done.reservations else ""
     console().print(f"{len(done.given_back)} jobs given back to Slurm{gone}")
     for left in done.left:
-        console(stderr=True).print(safe(f"not given back: {left}", 300), style="red")
+        _say(f"not given back: {left}")
     return 1 if done.left else 0
+
+
+def _say(text: str) -> None:
+    console(stderr=True).print(safe(text, 400), style="red")

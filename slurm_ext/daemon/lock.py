@@ -67,6 +67,25 @@ class DaemonLock:
             raise _refusal(path, error) from error
         self._sign(Holder(os.getpid(), socket.gethostname(), now_s, cluster))
 
+    @classmethod
+    def without_writing(cls, path: Path) -> Self | None:
+        """The lock on a disk that can only be read; None if there is no lock file to hold.
+
+        :raises LockedError: another process holds it.
+        """
+        self = cls.__new__(cls)
+        self.path = path
+        try:
+            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._fd)
+            raise _refusal(path, error) from error
+        return self
+
     def _sign(self, holder: Holder) -> None:
         signed = {name: getattr(holder, name) for name in Holder.__slots__}
         try:

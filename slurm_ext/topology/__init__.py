@@ -1,0 +1,6 @@
+"""Where GPUs and nodes sit, and what bandwidth a set of them gives.
+
+Pure: text in, values out. ``shape`` is the inside of one node, ``fabric`` what lies between
+nodes, ``ring`` the one score (predicted ring all-reduce bus bandwidth, GB/s), ``pick`` which
+GPU indices Slurm will take, ``prefer`` the tables a placement reads.
+"""
