@@ -51,11 +51,15 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What was sent and what Slurm said. ``put_off``: patches without a token, due next cycle."""
+    """What was sent and what Slurm said.
+
+    ``put_off``: patches without a token, due next cycle. ``refused``: reservations, in words.
+    """
 
     patches: tuple[JobPatch, ...]
     outcomes: tuple[Outcome, ...]
     put_off: int
+    refused: tuple[str, ...] = ()
 
     @property
     def errors(self) -> list[tuple[JobPatch, Outcome]]:
@@ -85,17 +89,31 @@ def apply(
     skipped = {p.key for p in put_off}
     entries = [e for e in step.entries if e.key not in skipped]
     now_s = step.plan.now_s
-    if not entries and not chosen and not step.gone:
+    reserving = step.plan.reserve or step.plan.unreserve
+    if not (entries or chosen or step.gone or reserving):
         return Applied((), (), 0)
     ids = journal.commit_intents(entries, chosen, cycle, now_s)
     if step.gone:
         journal.forget(step.gone)
-    if not chosen:
-        return Applied((), (), len(put_off))
-    outcomes = port.patch(chosen)
-    journal.record_outcomes(ids, outcomes, now_s)
-    _put_back(chosen, outcomes, before, journal, cycle, now_s)
-    return Applied(tuple(chosen), outcomes, len(put_off))
+    # The reservation of a job that starts goes before its release, a new one comes after.
+    refused = [*_unreserve(step, port)]
+    outcomes: tuple[Outcome, ...] = ()
+    if chosen:
+        outcomes = port.patch(chosen)
+        journal.record_outcomes(ids, outcomes, now_s)
+        _put_back(chosen, outcomes, before, journal, cycle, now_s)
+    refused += _reserve(step, port)
+    return Applied(tuple(chosen), outcomes, len(put_off), tuple(refused))
+
+
+def _unreserve(step: Step, port: SlurmPort) -> list[str]:
+    outcomes = [(name, port.unreserve(name)) for name in step.plan.unreserve]
+    return [f"delete {name}: {o.detail}" for name, o in outcomes if not o.ok and not o.benign]
+
+
+def _reserve(step: Step, port: SlurmPort) -> list[str]:
+    outcomes = [(spec.name, port.reserve(spec)) for spec in step.plan.reserve]
+    return [f"reserve {name}: {o.detail}" for name, o in outcomes if not o.ok and not o.benign]
 
 
 def _chosen(

@@ -89,6 +89,7 @@ class LeverConfig:
     start_grace_s: int
     site_factor: bool
     ladder: int
+    reserve_min_nodes: int
     frontier: str
     frontier_max_jobs: int
     write_tokens_per_s: float

@@ -53,6 +53,7 @@ def context(
             start_grace_s=levers.start_grace_s,
             site_factor=levers.site_factor,
             ladder=levers.ladder,
+            reserve_min_nodes=levers.reserve_min_nodes,
             frontier=levers.frontier,
             frontier_max_jobs=levers.frontier_max_jobs,
             undo_notes=levers.undo_notes == "auto" and can_note,

@@ -60,6 +60,7 @@ class Runner:
     cycle: int = 0
     _tokens: Tokens = field(init=False)
     _started: set[JobKey] = field(default_factory=set)
+    _said: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._tokens = Tokens(self.config.levers.write_tokens_per_s, self.config.levers.write_burst)
@@ -114,8 +115,11 @@ class Runner:
             step, self.port, self.journal, self._tokens, ledger,
             cycle=self.cycle, monotonic_s=time.monotonic(),
         )  # fmt: skip
-        for patch, outcome in applied.errors:
-            log.warning("job %s: %s refused: %s", patch.address, patch.lever, outcome.detail)
+        said = {f"job {p.address}: {p.lever} refused: {o.detail}" for p, o in applied.errors}
+        said |= set(applied.refused)
+        for line in sorted(said - self._said):  # what goes on being refused is said once
+            log.warning("%s", line)
+        self._said = said
         return applied
 
     def _remember(self, obs: Observation, step: Step) -> None:

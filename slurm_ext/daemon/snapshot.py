@@ -40,6 +40,8 @@ def snapshot(result: CycleResult, config: Config) -> Plain:
         "nodes": [_node(n) for n in obs.nodes],
         "fences": [_fence(f) for f in plan.fences],
         "patches": [_patch(p) for p in plan.patches],
+        "reserve": [{"name": r.name, "nodes": list(r.nodes)} for r in plan.reserve],
+        "unreserve": list(plan.unreserve),
         "problems": [f"{p.kind} {p.subject}: {p.detail}" for p in obs.problems],
         "errors": [f"job {p.address}: {o.detail}" for p, o in result.applied.errors],
     }

@@ -12,6 +12,7 @@ from slurm_ext.model.units import EpochS
 
 from . import features
 from .pool import BoolArray, Pool
+from .reserve import job_id_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Allowance:
         static_key = (
             job.partitions, request.features, request.required_nodes, request.excluded_nodes,
         )  # fmt: skip
-        crossing = self._crossing(start_s, duration_s) if self._reservations else ()
+        crossing = self._crossing(job, start_s, duration_s) if self._reservations else ()
         key = (static_key, crossing)
         found = self._found.get(key)
         if found is None:
@@ -71,12 +72,12 @@ class Allowance:
             nodes &= ~self._reservations[position][1]
         return Allowed(len(self._found), nodes, static, required, missing)
 
-    def _crossing(self, start_s: EpochS, duration_s: int) -> tuple[int, ...]:
+    def _crossing(self, job: Job, start_s: EpochS, duration_s: int) -> tuple[int, ...]:
         end_s = start_s + duration_s
         return tuple(
             i
             for i, (r, _) in enumerate(self._reservations)
-            if r.start_s < end_s and r.end_s > start_s
+            if r.start_s < end_s and r.end_s > start_s and job_id_of(r.name) != job.job_id
         )
 
     def next_window(self, job: Job, start_s: EpochS, duration_s: int) -> Reservation | None:
@@ -84,7 +85,7 @@ class Allowance:
         allowed = self.of(job, start_s, duration_s)
         hits = [
             self._reservations[i][0]
-            for i in self._crossing(start_s, duration_s)
+            for i in self._crossing(job, start_s, duration_s)
             if bool((self._reservations[i][1] & allowed.static).any())
         ]
         return min(hits, key=lambda r: r.start_s, default=None)

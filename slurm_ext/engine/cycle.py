@@ -16,6 +16,7 @@ from .frontier import exposed_free, frontier
 from .planner import Planner
 from .pool import Pool
 from .reconcile import Reconciler
+from .reserve import reservations
 from .settings import Context, Memory
 from .timeline import releases
 from .view import Aside, JobView, look_at
@@ -63,6 +64,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
     reconciler.run(in_order, asides, occupying)
     memory = guard.next_memory(obs, ctx, in_order, planner.decisions)
     decisions = _all_decisions(planner, asides, occupying)
+    reserve, unreserve = reservations(obs, planner.fences, modes, ctx.levers)
     entries = {**reconciler.entries}
     for entry in surrendered:
         entries[entry.key] = replace(entries.get(entry.key, entry), surrendered=entry.surrendered)
@@ -74,6 +76,8 @@ def decide(obs: Observation, ctx: Context) -> Step:
         order=tuple(v.key for v in in_order),
         fences=tuple(planner.fences),
         patches=tuple(reconciler.patches),
+        reserve=tuple(reserve),
+        unreserve=tuple(unreserve),
         modes=modes,
         wake_at_s=wake_at_s,
         stats=_stats(obs, pool, decisions, reconciler, exposed),

@@ -33,6 +33,7 @@ class LeverSettings:
     start_grace_s: int = 15
     site_factor: bool = True
     ladder: int = 8
+    reserve_min_nodes: int = 0
     frontier: str = "narrow"
     frontier_max_jobs: int = 500
     undo_notes: bool = True
