@@ -25,6 +25,7 @@ sys.path.insert(0, str(ROOT))
 
 from slurm_ext.slurm.cli import CliOptions, CliSlurm  # noqa: E402
 from slurm_ext.slurm.run import Answer, Runner  # noqa: E402
+from slurm_ext.slurm.squeue import ARGUMENTS, Framing  # noqa: E402
 
 MINISLURM = [sys.executable, str(ROOT / "docker" / "minislurm")]
 SHAPES = (
@@ -90,7 +91,6 @@ def measure(kind: str, looks: int) -> dict[str, float | str]:
     own_cpu = (cpu(resource.RUSAGE_SELF) - own_cpu) / looks
     client_cpu = (cpu(resource.RUSAGE_CHILDREN) - client_cpu) / looks
     own = resource.getrusage(resource.RUSAGE_SELF)
-    child = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {
         "format": kind,
         "jobs": len(seen.jobs),
@@ -102,13 +102,32 @@ def measure(kind: str, looks: int) -> dict[str, float | str]:
         "our_cpu_s": own_cpu,
         "client_cpu_s": client_cpu,
         "printed_mib": runner.printed / (looks + 1) / 2**20,
-        "client_rss_mib": child.ru_maxrss / 1024,
+        "client_rss_mib": client_rss(kind),
         "our_rss_mib": own.ru_maxrss / 1024,
     }
 
 
 def load() -> str:
     return f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs"
+
+
+ALONE = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)
+"""
+
+
+def client_rss(kind: str) -> float:
+    """Peak memory of the largest client, started from a small process (fork counts as its own)."""
+    queue = ["squeue", *ARGUMENTS]
+    details = ["scontrol", "-a", "-d", "show", "job"]
+    commands = [["squeue", "--json"]] if kind == "json" else [queue, details]
+    env = {**os.environ, "SQUEUE_FORMAT2": Framing.fresh().format}
+    return max(
+        float(subprocess.check_output([sys.executable, "-S", "-c", ALONE, *argv], env=env))
+        for argv in commands
+    )
 
 
 def report(rows: list[dict[str, float | str]]) -> None:

@@ -69,6 +69,7 @@ def connect(config: Config) -> CliSlurm:
         slurm_conf=config.slurm.slurm_conf,
         format=config.slurm.format,
         call_timeout_s=config.cycle.call_timeout_s,
+        observe_timeout_s=config.cycle.observe_timeout_s,
     )
 
 

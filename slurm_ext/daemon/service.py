@@ -82,7 +82,7 @@ class Service:
             if self._reload_wanted:
                 self._reload(runner)
             started = time.monotonic()
-            result = self._cycle(runner, publisher)
+            result = self._cycle(runner, journal, publisher)
             if result is not None:
                 self._beat(heartbeat)
                 if self.on_cycle is not None:
@@ -94,7 +94,7 @@ class Service:
             self._sleep(self._pause_s(result, time.monotonic() - started))
         heartbeat.stop()
 
-    def _cycle(self, runner: Runner, publisher: Publisher) -> CycleResult | None:
+    def _cycle(self, runner: Runner, journal: Journal, publisher: Publisher) -> CycleResult | None:
         try:
             result = runner.run()
         except (SlurmUnavailableError, SlurmCommandError, JournalError) as error:
@@ -102,6 +102,8 @@ class Service:
             log.error("cycle %d: %s", runner.cycle, error)
             runner.note_failure(error, int(time.time()))
             publisher.failed(str(error), int(time.time()))
+            if isinstance(error, JournalError) and self._failures > 1:
+                self._release_holds(journal)
             return None
         self._failures = 0
         publisher.publish(snapshot(result, self.config))
@@ -189,14 +191,24 @@ class Service:
     def _end(self, journal: Journal) -> None:
         """Holds never outlive us; leases lapse by themselves unless told to give back now."""
         notify("STOPPING=1")
-        if not self._give_back and self.config.levers.defer != "hold":
-            return
+        if self._give_back:
+            self._fail_open(journal)
+        else:
+            self._release_holds(journal)
+
+    def _release_holds(self, journal: Journal) -> None:
+        """Leases lapse by themselves; holds do not, so nothing may keep us from lifting them."""
+        if self.config.levers.defer == "hold":
+            self._fail_open(journal)
+
+    def _fail_open(self, journal: Journal) -> None:
         try:
             done = fail_open(self.port, journal, can_note=self.can_note)
-            log.info("gave back %d jobs", len(done.given_back))
+            if done.given_back:
+                log.info("gave back %d jobs", len(done.given_back))
             for left in done.left:
                 log.error("not given back: %s", left)
-        except SlurmUnavailableError as error:
+        except (SlurmUnavailableError, SlurmCommandError) as error:
             log.error("could not give back: %s; run 'slurm-ext recover --fail-open'", error)
 
 

@@ -8,11 +8,21 @@ from .cli import CliOptions, CliSlurm
 from .run import Runner
 
 
-def open_port(*, bin_dir: str, slurm_conf: str, format: str, call_timeout_s: float) -> CliSlurm:
+def open_port(
+    *,
+    bin_dir: str,
+    slurm_conf: str,
+    format: str,
+    call_timeout_s: float,
+    observe_timeout_s: float,
+) -> CliSlurm:
     """The adapter for these settings (the only one so far: Slurm's own commands)."""
-    runner = open_runner(bin_dir=bin_dir, slurm_conf=slurm_conf, call_timeout_s=call_timeout_s)
+    runners = [
+        open_runner(bin_dir=bin_dir, slurm_conf=slurm_conf, call_timeout_s=limit_s)
+        for limit_s in (call_timeout_s, observe_timeout_s)
+    ]
     options = CliOptions(format="json" if format == "json" else "text", timeout_s=call_timeout_s)
-    return CliSlurm(options, runner)
+    return CliSlurm(options, *runners)
 
 
 def open_runner(*, bin_dir: str, slurm_conf: str, call_timeout_s: float) -> Runner:

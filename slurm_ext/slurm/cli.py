@@ -33,11 +33,17 @@ class CliOptions:
 class CliSlurm:
     """Implements :class:`slurm_ext.slurm.port.SlurmPort`. Not for use by several threads."""
 
-    def __init__(self, options: CliOptions | None = None, runner: Runner | None = None) -> None:
+    def __init__(
+        self,
+        options: CliOptions | None = None,
+        runner: Runner | None = None,
+        observer: Runner | None = None,
+    ) -> None:
+        """``observer``: runs the reads of a whole look, which may take longer than other calls."""
         self.options = options or CliOptions()
         self._runner = runner or Runner(timeout_s=self.options.timeout_s)
-        self._text = TextReader(self._runner)
-        self._json = JsonReader(self._runner)
+        self._text = TextReader(observer or self._runner)
+        self._json = JsonReader(observer or self._runner)
         self._writer = Writer(
             self._runner, self._text.look, self._text.siblings, batch=self.options.batch
         )

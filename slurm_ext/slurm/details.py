@@ -114,10 +114,7 @@ def _chunk(text: str, start: int, end: int) -> Chunk | None:
         return None
     stop = text.find("\n", last + 1, end)
     stop = end if stop < 0 else stop
-    cron = (
-        text.find("\n   CrontabSpec=", stop, end) >= 0
-        or text.find("\n   CronSpec=", stop, end) >= 0
-    )
+    cron = text.find("\n   CronJob=Yes ", start, begin) >= 0
     mark = text.find("\n   NtasksPerTRES=", stop, end)
     per_gpu = 0
     if mark >= 0:

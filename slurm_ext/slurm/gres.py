@@ -154,6 +154,21 @@ def used_gpus(gres_used: str) -> tuple[GpuMask, int, tuple[tuple[str, int], ...]
     return mask, count, tuple(other.items()), bad
 
 
+def misnumbered(groups: tuple[GpuGroup, ...], gres_used: str) -> tuple[str, ...]:
+    """GPU types whose used indices lie outside the range that ``node_gpus`` gave them.
+
+    Then gres.conf lists the types in another order than the node's Gres.
+    """
+    ranges: dict[str, GpuMask] = {}
+    for group in groups:
+        ranges[group.type] = ranges.get(group.type, 0) | group.mask
+    return tuple(
+        entry.type
+        for entry in parse_gres(gres_used, 0)[0]
+        if entry.name == "gpu" and entry.mask and entry.mask & ~ranges.get(entry.type, entry.mask)
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class HeldGpus:
     """GPUs one job holds on one node; ``mask`` 0 with ``count`` > 0: indices not known."""

@@ -10,7 +10,7 @@ from typing import Any
 from slurm_ext.model.node import Node
 from slurm_ext.model.observation import Partition, Problem, Reservation
 from slurm_ext.model.units import EpochS
-from slurm_ext.slurm.gres import node_gpus, used_gpus
+from slurm_ext.slurm.gres import misnumbered, node_gpus, used_gpus
 from slurm_ext.slurm.hosts import expand
 from slurm_ext.slurm.scalars import get, integer, moment, number, objects, text, words
 from slurm_ext.slurm.states import node_states_of_json
@@ -33,6 +33,10 @@ def parse_nodes(document: Any) -> tuple[list[Node], list[Problem]]:
 def _node(record: dict[str, Any], name: str, problems: list[Problem]) -> Node:
     groups, other, bad = node_gpus(text(record.get("gres")))
     mask, count, other_used, bad_used = used_gpus(text(record.get("gres_used")))
+    problems.extend(
+        Problem("node", name, f"GPU indices of type {kind} are not in the order of Gres")
+        for kind in misnumbered(groups, text(record.get("gres_used")))
+    )
     problems.extend(
         Problem("node", name, f"gres not readable: {part[:200]!r}") for part in (*bad, *bad_used)
     )

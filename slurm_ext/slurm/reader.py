@@ -73,7 +73,7 @@ class TextReader:
             raw = queue.result()
             parts = rest.result()
             factor = factors.result() if factors else {}
-        if parts.answer.code != 0 or parts.answer.stderr.strip():
+        if parts.answer.code != 0:
             raise failure(["scontrol", "-a", "-d", "<<", *_LOOK], parts.answer)
         config, partition_text, reservation_text, job_text, node_text = parts.texts
         controller, now = parse_config(config)
@@ -148,7 +148,7 @@ class TextReader:
         answer = self._runner.run(argv, env={"SQUEUE_FORMAT2": self._framing.format})
         if job_ids and "Invalid job id specified" in answer.stderr:
             return []
-        if answer.code != 0 or "error:" in answer.stderr:
+        if answer.code != 0:
             raise failure(argv, answer)
         raw, rest = self._framing.records(answer.stdout)
         if rest:

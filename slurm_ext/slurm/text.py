@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from slurm_ext.model.node import Node
 from slurm_ext.model.observation import Controller, Partition, Problem, Reservation
 from slurm_ext.model.units import EpochS
-from slurm_ext.slurm.gres import node_gpus, used_gpus
+from slurm_ext.slurm.gres import misnumbered, node_gpus, used_gpus
 from slurm_ext.slurm.hosts import expand, names
 from slurm_ext.slurm.states import node_states_of_text
 from slurm_ext.slurm.times import Special, duration_s, known, moment_s
@@ -70,6 +70,10 @@ def _node(pairs: dict[str, str], problems: list[Problem]) -> Node:
     name = pairs["NodeName"]
     groups, other, bad = node_gpus(pairs.get("Gres", ""))
     mask, count, other_used, bad_used = used_gpus(pairs.get("GresUsed", ""))
+    problems.extend(
+        Problem("node", name, f"GPU indices of type {kind} are not in the order of Gres")
+        for kind in misnumbered(groups, pairs.get("GresUsed", ""))
+    )
     problems.extend(
         Problem("node", name, f"gres not readable: {part[:200]!r}") for part in (*bad, *bad_used)
     )

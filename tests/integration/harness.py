@@ -14,13 +14,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from minislurm import Cluster
 
 from slurm_ext.daemon.client import ask
 from slurm_ext.errors import SlurmExtError
 from slurm_ext.slurm.text import parse_rpc_counts
 
-SLURM_EXT = Path(sys.executable).with_name("slurm-ext")
+REPOSITORY = Path(__file__).resolve().parents[2]
 ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE"}
 POLL_S = 0.15
 Row = dict[str, Any]
@@ -69,11 +70,10 @@ class Slurm:
             raise AssertionError(f"{argv}: {done.returncode}: {done.stdout}{done.stderr}")
         return done
 
-    def popen(self, *argv: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            argv, env=self.env, cwd="/tmp", text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+    def popen(self, *argv: str) -> subprocess.Popen[bytes]:
+        """A command that goes on beside the test; its output is lost."""
+        null = subprocess.DEVNULL
+        return subprocess.Popen(argv, env=self.env, cwd="/tmp", stdout=null, stderr=null)
 
     def submit(self, *options: str, run_s: float = 1, user: str = "", script: str = "") -> int:
         """``sbatch``; returns the job id. One task, a minute's limit unless told otherwise."""
@@ -135,10 +135,16 @@ class Slurm:
             if row["state"] == "PENDING" and (row["priority"] == 0 or "Held" in row["reason"])
         ]
 
+    def marked(self) -> list[int]:
+        """Jobs that have not ended and carry our undo note (a lease, a hold or a pin stands)."""
+        argv = ("squeue", "-h", "-r", "-a", "-O", "jobid:12,admin_comment:300")
+        lines = self.run(*argv).stdout.splitlines()
+        return [int(line[:12]) for line in lines if "[slurm_ext" in line]
+
     def describe(self, jobs: Sequence[int] = ()) -> str:
         lines = [self.run("sinfo", "-N", "-h", "-o", "%N %T %C %G").stdout]
-        for job in jobs or []:
-            lines.append(self.run("scontrol", "-d", "show", "job", str(job), check=False).stdout)
+        show = ("scontrol", "-d", "show", "job")
+        lines += [self.run(*show, str(job), check=False).stdout for job in jobs]
         return "\n".join(lines)[:12000]
 
     def node_states(self) -> dict[str, str]:
@@ -184,6 +190,21 @@ def field(text: str, key: str) -> str:
     return found.group(1) if found else ""
 
 
+def slurm_ext(user: str) -> list[str]:
+    """How ``user`` starts our command line; skips the test if no Python is open to that account."""
+    if not user:
+        return [str(Path(sys.executable).with_name("slurm-ext"))]
+    site = ":".join([str(REPOSITORY), *(p for p in sys.path if p.endswith("site-packages"))])
+    for python in (sys.executable, "/usr/bin/python3"):
+        argv = ["env", f"PYTHONPATH={site}", python, "-m", "slurm_ext.cli.main"]
+        done = subprocess.run(
+            as_user([*argv, "--version"], user), capture_output=True, cwd="/tmp", check=False
+        )
+        if done.returncode == 0:
+            return argv
+    pytest.skip(f"the account {user} cannot execute this Python ({sys.executable})")
+
+
 def as_user(argv: Sequence[str], user: str) -> list[str]:
     return [*(("runuser", "-u", user, "--") if user else ()), *argv]
 
@@ -194,6 +215,7 @@ class Daemon:
     def __init__(self, slurm: Slurm, directory: Path, user: str = "", **settings: object) -> None:
         """``settings``: ``mode="order"``, ``policy__name="sjf"`` for ``[policy] name``."""
         self.slurm, self.directory, self.user = slurm, directory, user
+        self.program = slurm_ext(user)
         self.config_path = directory / "slurm_ext.toml"
         self.run_dir = directory / "run"
         self.journal_path = directory / "state" / "journal.db"
@@ -229,7 +251,7 @@ class Daemon:
     def command(self, *argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Another ``slurm-ext`` verb with the same configuration."""
         done = subprocess.run(
-            as_user([str(SLURM_EXT), *argv, "--config", str(self.config_path)], self.user),
+            as_user([*self.program, *argv, "--config", str(self.config_path)], self.user),
             env=self.slurm.env, cwd="/tmp", text=True, errors="surrogateescape",
             capture_output=True, timeout=60, check=False,
         )  # fmt: skip
@@ -241,7 +263,7 @@ class Daemon:
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
                 as_user(
-                    [str(SLURM_EXT), "serve", "--config", str(self.config_path)], self.user
+                    [*self.program, "serve", "--config", str(self.config_path)], self.user
                 ),
                 env=self.slurm.env, cwd="/tmp", stdout=log, stderr=log,
             )  # fmt: skip
@@ -334,11 +356,6 @@ class Daemon:
     def starts(self, *jobs: int) -> list[Row]:
         rows = self.rows("SELECT * FROM start ORDER BY id")
         return [row for row in rows if not jobs or row["job_id"] in jobs]
-
-    def marks(self) -> list[Row]:
-        """Ledger entries that say something of ours stands in Slurm (a rank apart)."""
-        rows = self.rows("SELECT * FROM entry")
-        return [r for r in rows if r["lease_until_s"] or r["held"] or r["pinned"] != "[]"]
 
     def errors(self) -> list[Row]:
         return [row for row in self.actions() if row["state"] in ("error", "lost")]

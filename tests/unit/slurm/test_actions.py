@@ -39,8 +39,8 @@ def test_begin_now(begin: int) -> None:
     assert lines(begin_s=begin) == ["update JobId=7 StartTime=now"]
 
 
-def test_hold_comes_first_and_release_last() -> None:
-    assert lines(hold=True, site_factor=1) == ["hold 7", "update JobId=7 SiteFactor=1"]
+def test_hold_and_release_come_after_the_note() -> None:
+    assert lines(hold=True, site_factor=1) == ["update JobId=7 SiteFactor=1", "hold 7"]
     assert lines(hold=False, begin_s=0) == ["update JobId=7 StartTime=now", "release 7"]
     assert lines(hold=True, guard="Partition=gpu,") == ["hold 7"]
 

@@ -25,7 +25,7 @@ BLOCK = """JobId={id} JobName={name}
    Features=(null) DelayBoot=00:00:00
    OverSubscribe=OK Contiguous=0 Licenses=(null) Network=(null)
    Command=/cluster/ck.sh
-   WorkDir=/work
+   WorkDir=/data
    Comment={comment}
    Power=
    TresPerNode=gres:gpu:a100:2
@@ -97,11 +97,19 @@ def test_forged_header_in_a_name_takes_the_forgers_own_block_away() -> None:
     assert found.chunks == {}
 
 
-def test_marks_after_the_stretch() -> None:
-    text = block(7).replace("   Power=", '   CrontabSpec="5 0 * * *"\n   NtasksPerTRES=2')
+def test_marks_outside_the_stretch() -> None:
+    cron = '   CronJob=Yes CrontabSpec="5 0 * * *"\n   Partition=gpu'
+    text = block(7).replace("   Partition=gpu", cron).replace("   Power=", "   NtasksPerTRES=2")
     chunk = split_blocks(text).chunks[7]
     assert chunk.cron
     assert chunk.tasks_per_gpu == 2
+
+
+def test_array_tasks_come_from_before_the_name() -> None:
+    head = "JobId=50 ArrayJobId=47 ArrayTaskId=7 ArrayTaskThrottle=2 JobName=a ArrayTaskId=9\n"
+    text = head + block(7).split("\n", 1)[1]
+    assert split_blocks(text).chunks[50].array_tasks == "7"
+    assert split_blocks(block(7, name="a ArrayTaskId=9")).chunks[7].array_tasks == ""
 
 
 @pytest.mark.parametrize("text", ["", "No jobs in the system\n", "JobId=", "JobId=x y", "JobId=5 "])

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from slurm_ext.model.node import GpuGroup
-from slurm_ext.slurm.gres import Asked, HeldGpus, asked_gpus, held_gpus, node_gpus, used_gpus
+from slurm_ext.slurm.gres import (
+    Asked,
+    HeldGpus,
+    asked_gpus,
+    held_gpus,
+    misnumbered,
+    node_gpus,
+    used_gpus,
+)
 from slurm_ext.slurm.text import parse_nodes
 
 
@@ -85,6 +93,7 @@ def test_other_gres(text: str, other: tuple[tuple[str, int], ...]) -> None:
         ("gpu:a100:1(IDX:0),gpu:v100:1(IDX:4)", HeldGpus(2, 0b10001, "")),
         ("gpu:a100(CNT:2)", HeldGpus(2, 0, "a100")),
         ("gpu:2(IDX:0-1)", HeldGpus(2, 0b11, "")),
+        ("gpu:v100:0(IDX:),gpu:a100:0(IDX:),gpu:h100:1(IDX:4)", HeldGpus(1, 0b10000, "h100")),
         ("gpu:a100:2(IDX:0-", HeldGpus(2, 0, "a100")),
         ("shard:a100:3(1/2,2/2)", HeldGpus()),
         ("", HeldGpus()),
@@ -124,3 +133,11 @@ def test_asked(text: str, asked: Asked) -> None:
 def test_unreadable_parts_are_named() -> None:
     assert node_gpus("gpu:2,,:x")[2] == ("", ":x")
     assert node_gpus("gpu:99999999")[2] == ("99999999 GPUs",)
+
+
+def test_another_order_in_gres_conf_is_noticed() -> None:
+    groups, _, _ = node_gpus("gpu:mA:2,gpu:mB:2")
+    assert misnumbered(groups, "gpu:mA:0(IDX:N/A),gpu:mB:1(IDX:2)") == ()
+    assert misnumbered(groups, "gpu:mA:1(IDX:3),gpu:mB:1(IDX:2)") == ("mA",)
+    block = "NodeName=n1\n   Gres=gpu:mA:2,gpu:mB:2\n   GresUsed=gpu:mA:1(IDX:3)\n"
+    assert "order of Gres" in parse_nodes(block)[1][0].detail

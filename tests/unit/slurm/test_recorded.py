@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slurm_ext.model.job import BaseState, Job
-from slurm_ext.model.node import GpuGroup
+from slurm_ext.model.node import GpuGroup, Node
 from slurm_ext.model.observation import Observation, Problem
 from slurm_ext.slurm import crosscheck, json_nodes
 from slurm_ext.slurm import text as text_parsers
@@ -118,10 +118,10 @@ def test_text_and_json_agree_on_every_job(version: str) -> None:
     assert found == []
 
 
-def nodes_of_json(version: str) -> tuple[list[object], list[Problem]]:
+def nodes_of_json(version: str) -> tuple[list[Node], list[Problem]]:
     name = "sinfo.json" if version == "22.05" else "scontrol-node.json"
     nodes, problems = json_nodes.parse_nodes(document(version, name))
-    return list(nodes), problems
+    return nodes, problems
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -145,7 +145,7 @@ def test_nodes(version: str) -> None:
     by_name = {node.name: node for node in nodes}
     volatile = {"cpus_alloc", "mem_alloc_mib", "gpu_used", "gpu_used_count", "states"}
     for other in theirs:
-        one = by_name[other.name]  # type: ignore[attr-defined]
+        one = by_name[other.name]
         assert crosscheck._fields("", one, other, volatile) == []
 
 

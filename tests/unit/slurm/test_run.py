@@ -106,10 +106,11 @@ def test_failures(said: str, error: type[Exception], remedy: str) -> None:
     assert "squeue" in str(found)
 
 
-def test_ask_raises_for_errors_with_status_zero(tmp_path: Path) -> None:
-    runner = script(tmp_path, "tool", "echo fine; echo 'tool: error: not really' >&2")
-    with pytest.raises(SlurmCommandError, match="not really"):
-        runner.ask(["tool"])
+def test_ask_goes_by_the_exit_status(tmp_path: Path) -> None:
+    runner = script(tmp_path, "tool", "echo fine; echo 'error: old key in slurm.conf' >&2; exit $1")
+    assert runner.ask(["tool", "0"]) == "fine\n"
+    with pytest.raises(SlurmCommandError, match="exit status 3: error: old key"):
+        runner.ask(["tool", "3"])
 
 
 def test_messages_are_escaped() -> None:

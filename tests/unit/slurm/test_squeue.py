@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurm_ext.model.job import BaseState
+from slurm_ext.model.job import BaseState, Job
 from slurm_ext.model.observation import Problem
 from slurm_ext.slurm.details import Chunk, split_blocks
 from slurm_ext.slurm.jobs import clean, job_of_record, reason_token
@@ -16,7 +16,7 @@ from .test_details import block
 PLAIN = records(block(7))[7]
 
 
-def read(record: Record, chunk: Chunk | None = None) -> tuple[object, list[Problem]]:
+def read(record: Record, chunk: Chunk | None = None) -> tuple[Job, list[Problem]]:
     problems: list[Problem] = []
     return job_of_record(record, chunk, problems), problems
 
@@ -87,12 +87,12 @@ def test_reason(text: str, token: str) -> None:
 def test_a22_the_sentence_is_kept() -> None:
     sentence = "ReqNodeNotAvail, UnavailableNodes:d[001-032],f[001-024]"
     job, _ = read(PLAIN._replace(reason=sentence))
-    assert (job.reason, job.reason_text) == ("ReqNodeNotAvail", sentence)  # type: ignore[attr-defined]
+    assert (job.reason, job.reason_text) == ("ReqNodeNotAvail", sentence)
 
 
 def test_p80_several_partitions() -> None:
     job, _ = read(PLAIN._replace(partition="cpu,gpu"))
-    assert job.partitions == ("cpu", "gpu")  # type: ignore[attr-defined]
+    assert job.partitions == ("cpu", "gpu")
 
 
 def test_bytes_that_are_no_utf8() -> None:
@@ -104,7 +104,7 @@ def test_details_give_indices() -> None:
     chunk = split_blocks(block(7)).chunks[7]
     job, problems = read(PLAIN, chunk)
     assert problems == []
-    assert [share.gpu_mask for share in job.alloc] == [0b110000, 0b11]  # type: ignore[attr-defined]
+    assert [share.gpu_mask for share in job.alloc] == [0b110000, 0b11]
 
 
 @pytest.mark.parametrize(
@@ -120,14 +120,14 @@ def test_details_that_contradict_squeue_give_counts_only(change: dict[str, str])
     record = PLAIN._replace(**change)
     job, problems = read(record, chunk)
     assert len(problems) == 1
-    assert all(share.gpus and not share.gpu_mask for share in job.alloc)  # type: ignore[attr-defined]
+    assert all(share.gpus and not share.gpu_mask for share in job.alloc)
 
 
 def test_without_details_the_totals_are_spread_and_the_job_is_left_to_slurm() -> None:
     job, problems = read(PLAIN)
-    shares = [(s.node, s.cpus, s.mem_mib, s.gpus, s.gpu_mask) for s in job.alloc]  # type: ignore[attr-defined]
+    shares = [(s.node, s.cpus, s.mem_mib, s.gpus, s.gpu_mask) for s in job.alloc]
     assert shares == [("n1", 8, 2000, 2, 0), ("n2", 8, 2000, 2, 0)]
-    assert job.request.unplannable == ("details_not_read",)  # type: ignore[attr-defined]
+    assert job.request.unplannable == ("details_not_read",)
     assert len(problems) == 1
 
 
@@ -135,8 +135,8 @@ def test_a_completing_job_holds_the_nodes_it_still_has() -> None:
     chunk = split_blocks(block(7)).chunks[7]
     job, problems = read(PLAIN._replace(state="COMPLETING", nodelist="n2"), chunk)
     assert problems == []
-    assert job.state.base is BaseState.UNKNOWN  # type: ignore[attr-defined]
-    assert [(s.node, s.gpu_mask) for s in job.alloc] == [("n2", 0b11)]  # type: ignore[attr-defined]
+    assert job.state.base is BaseState.UNKNOWN
+    assert [(s.node, s.gpu_mask) for s in job.alloc] == [("n2", 0b11)]
 
 
 def test_an_unreadable_record_still_occupies() -> None:
@@ -145,7 +145,7 @@ def test_an_unreadable_record_still_occupies() -> None:
         eligible="x", start="x", nice="x", restarts="x", batch="x", requeue="x", switches="x",
     )  # fmt: skip
     job, problems = read(odd)
-    assert [share.node for share in job.alloc] == ["n1", "n2"]  # type: ignore[attr-defined]
+    assert [share.node for share in job.alloc] == ["n1", "n2"]
     assert {p.detail.split(" not")[0] for p in problems[:3]} == {
         "submit time", "time limit", "array task list"
     }  # fmt: skip
@@ -155,8 +155,14 @@ def test_array_addresses() -> None:
     task, _ = read(PLAIN._replace(job_id="50", array_job="47", array_tasks="7"))
     rest, _ = read(PLAIN._replace(job_id="47", array_job="47", array_tasks="2-6,8-9%2"))
     last, _ = read(PLAIN._replace(job_id="47", array_job="47", array_tasks="9"))
-    assert task.address == "47_7"  # type: ignore[attr-defined]
-    assert rest.address == "47"  # type: ignore[attr-defined]
-    assert last.address == "47_9"  # type: ignore[attr-defined]
+    assert task.address == "47_7"
+    assert rest.address == "47"
+    assert last.address == "47_9"
     assert PLAIN.array_tasks == "N/A"
-    assert read(PLAIN)[0].array_job_id == 0  # type: ignore[attr-defined]
+    assert read(PLAIN)[0].array_job_id == 0
+
+
+def test_an_array_that_squeue_folded_is_read_from_scontrol() -> None:
+    chunk = split_blocks(block(47)).chunks[47]._replace(array_tasks="2-6,8-9%2")
+    job, _ = read(PLAIN._replace(job_id="47", array_job="47", array_tasks="2-9"), chunk)
+    assert (job.array_tasks, job.array_count, job.array_throttle) == ("2-6,8-9%2", 7, 2)

@@ -1,0 +1,65 @@
+"""defer = "hold" does not lapse by itself: no death may leave a hold that nobody knows of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.chaos.rig import Frail, Queue, Wish, read
+from tests.integration.harness import Slurm, wait_for
+
+pytestmark = pytest.mark.slurm
+
+Make = Callable[..., Frail]
+
+
+def dies_while(slurm: Slurm, beside: Frail, point: str) -> Queue:
+    """Two held jobs behind one on all nodes, which ends: one release at least is due."""
+    queue = Queue(slurm)
+    block = queue.add(Wish(nodes=4), "--gpus-per-node=8", run_s=300)
+    slurm.wait_state([block], {"RUNNING"}, 15)
+    for _ in range(2):
+        queue.add(Wish(), "--gpus-per-node=8")
+    beside.launch(point)
+    if "hold " not in point:
+        wait_for(lambda: len(slurm.held()) == 2, 20, "both held", beside.log)
+        slurm.run("scancel", str(block))
+    assert beside.wait_dead(20) == 9, beside.log()
+    assert slurm.held()
+    return queue
+
+
+@pytest.mark.parametrize("after", ["recover", "restart", "cycle"])
+@pytest.mark.parametrize("ledger", ["kept", "lost"])
+@pytest.mark.parametrize(
+    "point",
+    ["cut:after:hold ", "commit_intents:after:hold=False", "cut:before:release "],
+)
+def test_no_hold_is_forgotten(
+    slurm: Slurm, frail: Make, point: str, ledger: str, after: str
+) -> None:
+    beside = frail(levers__defer="hold", levers__frontier="wide")
+    queue = dies_while(slurm, beside, point)
+    if ledger == "lost":
+        beside.lose_ledger()
+    if after == "recover":
+        beside.command("recover", "--fail-open")
+    elif after == "cycle":
+        beside.command("cycle", "--set", "mode=observe")
+        beside.command("cycle", "--set", "mode=observe")
+    else:
+        beside.start()
+        slurm.run("scancel", str(min(queue.wishes)))
+        slurm.wait_completed([job for job in queue.wishes if job != min(queue.wishes)], 20)
+    assert slurm.held() == [], queue.left_behind(read(slurm))
+
+
+@pytest.mark.parametrize("point", ["patch:after:1", "cut:after:release ", "patch:before:2"])
+def test_recover_may_die_as_well(slurm: Slurm, frail: Make, point: str) -> None:
+    beside = frail(levers__defer="hold", levers__frontier="wide")
+    queue = dies_while(slurm, beside, "patch:before:hold=False")
+    beside.launch(point, None, "recover", "--fail-open")
+    assert beside.wait_dead(20) == 9, beside.log()
+    beside.command("recover", "--fail-open")
+    assert queue.left_behind(read(slurm)) == []
