@@ -1,4 +1,4 @@
-"""``pause``, ``resume``, ``recover``: the emergency brakes."""
+"""``pause``, ``resume``, ``recover``, ``requeue``: what an operator does by hand."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from slurm_ext.daemon import requeue
 from slurm_ext.daemon.config import Config
 from slurm_ext.daemon.journal import Journal
 from slurm_ext.daemon.lock import DaemonLock, read_heartbeat
 from slurm_ext.daemon.recover import fail_open
 from slurm_ext.daemon.service import make_directory
 from slurm_ext.errors import JournalError, LockedError, SlurmExtError
+from slurm_ext.model.job import Job, JobKey
+from slurm_ext.slurm.port import SlurmPort
 
 from .common import (
     add_config_options,
@@ -50,7 +53,18 @@ def add_parser(verbs: Any) -> None:
         "--fail-open", action="store_true", help="act at once, also shortly after a daemon's death"
     )
     recover.set_defaults(run=run_recover)
-    for parser in (pause, resume, recover):
+    again = verbs.add_parser(
+        "requeue", help="put running jobs back into the queue, within the guard's limits",
+        description="scontrol requeue Incomplete, after the checks of section guard, noted in the "
+        "journal; then takes off Slurm's two-minute delay. Jobs get SIGTERM at once and SIGKILL "
+        "after KillWait; interactive jobs and --no-requeue jobs are refused.",
+        epilog="example: slurm-ext requeue 4711 4712_3",
+    )  # fmt: skip
+    again.add_argument("jobs", nargs="+", metavar="JOB", help="job ids, or ARRAY_TASK")
+    again.add_argument("--wait", type=float, default=60.0, metavar="S",
+                         help="for the jobs to be queued again, at most so long (60)")  # fmt: skip
+    again.set_defaults(run=run_requeue)
+    for parser in (pause, resume, recover, again):
         add_config_options(parser)
 
 
@@ -133,6 +147,50 @@ def _give_back(config: Config, journal: Journal | None) -> int:
     for left in done.left:
         _say(f"not given back: {left}")
     return 1 if done.left else 0
+
+
+def run_requeue(args: argparse.Namespace) -> int:
+    config = read_config(args)
+    port = connect(config)
+    obs = port.observe()
+    known = {j.address: j for j in obs.jobs} | {str(j.job_id): j for j in obs.jobs}
+    unknown = [name for name in args.jobs if name not in known]
+    for name in unknown:
+        _say(f"{name}: no such job in the queue")
+    with _journal(config) as journal:
+        chosen = [known[name] for name in args.jobs if name in known]
+        results = requeue.requeue(port, journal, chosen, config.guard, obs.now_s)
+    for result in results:
+        if result.done:
+            console().print(f"{result.address}: requeued")
+        else:
+            _say(f"{result.address}: {result.why}")
+    done = [r.key for r in results if r.done]
+    late = _expedite(port, done, args.wait)
+    for key in late:
+        _say(f"{key.job_id}: not waiting yet after {args.wait:g} s; Slurm's delay stays")
+    return 1 if unknown or late or len(done) < len(results) else 0
+
+
+def _expedite(port: SlurmPort, keys: list[JobKey], wait_s: float) -> list[JobKey]:
+    """Take Slurm's delay off each job once it waits again; the keys that did not in time."""
+    ends_s = time.monotonic() + wait_s
+    left = list(keys)
+    while left and time.monotonic() < ends_s:
+        obs = port.observe()
+        patches = requeue.delayed(obs.jobs, left, obs.now_s)
+        if patches:
+            port.patch(patches)
+        waiting = {j.job_id for j in obs.jobs if j.state.pending and not _delayed(j, obs.now_s)}
+        gone = {k.job_id for k in left} - {j.job_id for j in obs.jobs}
+        left = [k for k in left if k.job_id not in waiting | gone]
+        if left:
+            time.sleep(0.5)
+    return left
+
+
+def _delayed(job: Job, now_s: int) -> bool:
+    return job.begin_s is not None and job.begin_s - now_s > requeue.RESTART_AFTER_S
 
 
 def _say(text: str) -> None:

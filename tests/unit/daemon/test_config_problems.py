@@ -38,8 +38,8 @@ KEYS = [
     (
         "[levers]\nqqq = 3",
         "levers.qqq: unknown key; remove it; [levers] has defer, frontier, frontier_max_jobs, "
-        "ladder, lease_s, pin, pin_ttl_s, renew_at, reserve_min_nodes, site_factor, start_grace_s, undo_notes, "
-        "write_burst, write_tokens_per_s",
+        "ladder, lease_s, pin, pin_ttl_s, renew_at, reserve_min_nodes, site_factor, "
+        "start_grace_s, undo_notes, write_burst, write_tokens_per_s",
     ),
     ("[lever]\nlease_s = 5", "lever: unknown key; did you mean 'levers'?; write [levers]"),
     (
