@@ -30,6 +30,7 @@ def main() -> int:
     parser.add_argument("--policy", default="fifo")
     parser.add_argument("--real-slurm", action="store_true", help="delays and plans of slurm.conf")
     parser.add_argument("--interval", type=int, default=30, help="seconds between daemon cycles")
+    parser.add_argument("--round", type=int, default=0, help="ideal: decide that often, seconds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--profile", action="store_true")
     args = parser.parse_args()
@@ -38,6 +39,7 @@ def main() -> int:
     slurm = SlurmSettings() if args.real_slurm else PROMPT
     scenario = replace(
         Scenario(args.driver, args.policy, slurm=slurm),
+        round_s=args.round,
         levers=LeverSettings(interval_s=args.interval),
     )
     profiler = cProfile.Profile() if args.profile else None
@@ -50,10 +52,11 @@ def main() -> int:
     found = measure(result)
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{scenario.label}: {args.jobs} jobs, {args.nodes} nodes, load {args.load}")
-    print(f"{result.wall_s:.1f} s, {result.events} events, "
-          f"{result.events / result.wall_s:.0f} events/s, peak memory {peak_mib:.0f} MiB")  # fmt: skip
-    print(f"mean JCT {found.jct_mean_s:.0f} s, mean wait {found.wait_mean_s:.0f} s, "
-          f"makespan {found.makespan_s:.0f} s, utilisation {found.utilisation:.3f}")  # fmt: skip
+    speed = result.events / result.wall_s
+    print(f"{result.wall_s:.1f} s, {result.events} events, {speed:.0f} events/s")
+    print(f"peak memory {peak_mib:.0f} MiB")
+    print(f"mean JCT {found.jct_mean_s:.0f} s, mean wait {found.wait_mean_s:.0f} s")
+    print(f"makespan {found.makespan_s:.0f} s, utilisation {found.utilisation:.3f}")
     for name, value in result.counters.items():
         print(f"{name}: {value:.0f}")
     return 0

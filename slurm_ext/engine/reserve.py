@@ -1,9 +1,9 @@
 """Guarding a promise: whole nodes reserved in Slurm for the first blocked job.
 
 A lease keeps the jobs we manage off the promised nodes; the reservation keeps everybody else off.
-It is short, named after the job, open only to the job's user, magnetic (so the job itself may run in
-it without being changed) and NO_HOLD_JOBS_AFTER (so its end holds nobody). Whole nodes only: parts
-of a node with GPUs cannot be reserved reliably before Slurm 25.11.2.
+It is short, named after the job, open only to the job's user, magnetic (so the job itself may run
+in it without being changed) and NO_HOLD_JOBS_AFTER (so its end holds nobody). Whole nodes only:
+parts of a node with GPUs cannot be reserved reliably before Slurm 25.11.2.
 """
 
 from __future__ import annotations

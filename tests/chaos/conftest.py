@@ -43,17 +43,18 @@ def running(spec: Spec = SPEC) -> Iterator[Slurm]:
         shutil.rmtree(base, ignore_errors=True)
 
 
-@pytest.fixture(scope="module")
-def module_cluster() -> Iterator[Slurm]:
-    """Four nodes n1 to n4 of eight GPUs, one cluster a file: a fault may leave it in a bad way."""
+@pytest.fixture(scope="session")
+def chaos_cluster() -> Iterator[Slurm]:
+    """Four nodes n1 to n4 of eight GPUs."""
     with running() as slurm:
         yield slurm
 
 
 @pytest.fixture
-def slurm(module_cluster: Slurm) -> Slurm:
-    module_cluster.clean()
-    return module_cluster
+def slurm(chaos_cluster: Slurm) -> Slurm:
+    """The shared cluster, empty and idle."""
+    chaos_cluster.clean()
+    return chaos_cluster
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from slurm_ext.slurm.cli import CliSlurm
 OWNERS: dict[str, Any] = {
     "observe": CliSlurm,
     "patch": CliSlurm,
+    "reserve": CliSlurm,
     "send": writer.Writer,
     "entries": Journal,
     "commit_intents": Journal,

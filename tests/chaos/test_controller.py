@@ -28,9 +28,9 @@ QUICK = {
 
 @pytest.fixture
 def queue(slurm: Slurm) -> Queue:
-    """Ten jobs, room for four at a time."""
+    """Seven jobs, room for four at a time."""
     queue = Queue(slurm)
-    for number in range(10):
+    for number in range(7):
         wish = Wish(admin_comment="ops note" if number % 3 == 0 else "")
         queue.add(wish, "--gpus-per-node=8", run_s=2)
     return queue
@@ -53,6 +53,15 @@ def failing(beside: Frail) -> str:
     """What the status says to be wrong, or empty."""
     failure = beside.status().get("failure")
     return failure["error"] if failure else ""
+
+
+def alive(pid: str) -> str:
+    """The command and state of a process, empty once it has ended."""
+    try:
+        state = Path("/proc", pid, "stat").read_text().split()
+    except OSError:
+        return ""
+    return "" if state[2] == "Z" else f"{state[1]} {state[2]}"
 
 
 def wait_saved(slurm: Slurm) -> None:
@@ -117,6 +126,28 @@ def test_slurmctld_falls_silent_while_we_write(
     wait_for(lambda: failing(beside), 25, "the write failed", beside.log)
     slurm.cluster.kill("slurmctld", "CONT")
     assert_recovers(beside, queue)
+
+
+@pytest.mark.usefixtures("whole")
+def test_no_command_of_ours_outlives_us(slurm: Slurm, frail: Make, tmp_path: Path) -> None:
+    """A hold that is on its way when we are killed must not arrive after a recover."""
+    queue = Queue(slurm)
+    block = queue.add(Wish(nodes=4), "--gpus-per-node=8", run_s=120)
+    slurm.wait_state([block], {"RUNNING"}, 15)
+    queue.add(Wish(), "--gpus-per-node=8")
+    mark = tmp_path / "mark"
+    beside = frail(levers__defer="hold", **{**QUICK, "cycle__call_timeout_s": 20})
+    beside.launch("send:wait=1:'hold'", mark)
+    wait_for(mark.exists, 20, "about to hold", beside.log)
+    slurm.cluster.kill("slurmctld", "STOP")
+    assert beside.process is not None
+    children = Path(f"/proc/{beside.process.pid}/task/{beside.process.pid}/children")
+    pids = wait_for(lambda: children.read_text().split(), 10, "scontrol runs", beside.log)
+    beside.kill()
+    wait_for(lambda: not any(map(alive, pids)), 3, "scontrol ended", lambda: list(map(alive, pids)))
+    slurm.cluster.kill("slurmctld", "CONT")
+    beside.command("recover", "--fail-open")
+    assert queue.left_behind(read(slurm)) == []
 
 
 @pytest.mark.usefixtures("whole")

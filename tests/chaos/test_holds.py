@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import pytest
 
-from tests.chaos.rig import Frail, Queue, Wish, read
+from tests.chaos.rig import Frail, Queue, Wish, choice, read
 from tests.integration.harness import Slurm, wait_for
 
 pytestmark = pytest.mark.slurm
 
 Make = Callable[..., Frail]
+
+
+POINTS = ("cut:after:hold ", "commit_intents:after:hold=False", "cut:before:release ")
+LEDGER = ("kept", "lost")
+AFTER = ("recover", "restart", "cycle")
 
 
 def dies_while(slurm: Slurm, beside: Frail, point: str) -> Queue:
@@ -30,12 +36,7 @@ def dies_while(slurm: Slurm, beside: Frail, point: str) -> Queue:
     return queue
 
 
-@pytest.mark.parametrize("after", ["recover", "restart", "cycle"])
-@pytest.mark.parametrize("ledger", ["kept", "lost"])
-@pytest.mark.parametrize(
-    "point",
-    ["cut:after:hold ", "commit_intents:after:hold=False", "cut:before:release "],
-)
+@pytest.mark.parametrize(("point", "ledger", "after"), choice(product(POINTS, LEDGER, AFTER), 5))
 def test_no_hold_is_forgotten(
     slurm: Slurm, frail: Make, point: str, ledger: str, after: str
 ) -> None:
@@ -55,7 +56,9 @@ def test_no_hold_is_forgotten(
     assert slurm.held() == [], queue.left_behind(read(slurm))
 
 
-@pytest.mark.parametrize("point", ["patch:after:1", "cut:after:release ", "patch:before:2"])
+@pytest.mark.parametrize(
+    "point", choice(["cut:after:release ", "patch:after:1", "patch:before:2"], 3)
+)
 def test_recover_may_die_as_well(slurm: Slurm, frail: Make, point: str) -> None:
     beside = frail(levers__defer="hold", levers__frontier="wide")
     queue = dies_while(slurm, beside, "patch:before:hold=False")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.rig import Frail, Queue, Seen, Wish, hosts, read
+from tests.chaos.rig import Frail, Queue, Seen, Wish, choice, hosts, read
 from tests.integration.harness import Slurm, wait_for
 
 pytestmark = pytest.mark.slurm
@@ -62,8 +62,10 @@ def started_meanwhile(
     return job, before, seen(slurm, job)
 
 
-@pytest.mark.parametrize("point", ["patch:wait=4:required_nodes=('", "send:wait=4:ReqNodeList=n"])
 @pytest.mark.parametrize("partition", ["gpu", "gpu,side"])
+@pytest.mark.parametrize(
+    "point", choice(["send:wait=4:ReqNodeList=n", "patch:wait=4:required_nodes=('"], 2)
+)
 def test_a_late_pin_takes_no_nodes_from_a_running_job(
     slurm: Slurm, frail: Make, tmp_path: Path, point: str, partition: str
 ) -> None:
@@ -74,7 +76,7 @@ def test_a_late_pin_takes_no_nodes_from_a_running_job(
     assert not beside.tracebacks(), beside.tracebacks()
 
 
-@pytest.mark.parametrize("point", ["patch:wait=4:hold=True", "send:wait=4:'hold'"])
+@pytest.mark.parametrize("point", choice(["send:wait=4:'hold'", "patch:wait=4:hold=True"], 2))
 def test_a_late_hold_is_no_trap_for_a_running_job(
     slurm: Slurm, frail: Make, tmp_path: Path, point: str
 ) -> None:

@@ -104,7 +104,7 @@ def test_starts_follow_the_planned_order(
     first = slurm.submit(*late, run_s=5)
     slurm.wait_state([first], {"RUNNING"}, 20)
     limits = (7, 3, 9, 1, 5)
-    jobs = {slurm.submit(*late, f"--time={n}", run_s=0): n for n in limits}
+    jobs = {slurm.submit(*late, f"--time={n}", run_s=1): n for n in limits}
     slurm.wait_completed(list(jobs), 60)
     for row in beside.actions():
         print(row["at_s"], row["job_id"], row["lever"], row["why"], row["patch"])

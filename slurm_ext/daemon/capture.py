@@ -1,0 +1,137 @@
+"""Snapshots: all that a decision rests on in one file, to be decided again anywhere."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from slurm_ext import __version__
+from slurm_ext.engine.cycle import Step, decide
+from slurm_ext.engine.settings import Context
+from slurm_ext.errors import SlurmExtError
+from slurm_ext.model.job import Job
+from slurm_ext.model.ledger import parse_note, with_note
+from slurm_ext.model.observation import Observation
+from slurm_ext.model.plain import from_plain, to_plain
+from slurm_ext.policies import get
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """An observation and the context it is decided in.
+
+    ``recorded``: fingerprint of the plan when the snapshot was written, empty if not read from one.
+    """
+
+    observation: Observation
+    context: Context
+    recorded: str = ""
+
+    def decide(self) -> Step:
+        """The decision; the same on any machine."""
+        return decide(self.observation, self.context)
+
+
+def fingerprint(step: Step) -> str:
+    """Hex digest of a whole plan: equal plans, equal digests."""
+    text = json.dumps(to_plain(step.plan), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def save(capture: Capture, path: Path) -> None:
+    """Write a snapshot, gzipped if the name ends so; mode 0600, since it names users and jobs.
+
+    :raises SlurmExtError: the file cannot be written.
+    """
+    text = json.dumps(_document(capture), separators=(",", ":"))
+    data = gzip.compress(text.encode(), mtime=0) if path.suffix == ".gz" else text.encode()
+    try:
+        path.touch(mode=0o600)
+        path.write_bytes(data)
+    except OSError as error:
+        raise SlurmExtError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def load(path: Path) -> Capture:
+    """Read a snapshot.
+
+    :raises SlurmExtError: no snapshot, a damaged one, or one of another format.
+    """
+    try:
+        data = path.read_bytes()
+        if data[:2] == b"\x1f\x8b":
+            data = gzip.decompress(data)
+        document = json.loads(data)
+    except (OSError, ValueError, EOFError) as error:
+        raise SlurmExtError(f"{path}: not a snapshot: {error}") from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise SlurmExtError(
+            f"{path}: not a snapshot of format {FORMAT}; make it with 'slurm-ext snapshot' of "
+            "this version"
+        )
+    return _read(path, document)
+
+
+def _document(capture: Capture) -> dict[str, Any]:
+    policy = capture.context.policy
+    context = to_plain(replace(capture.context, policy=get("fifo")))
+    del context["policy"]
+    return {
+        "format": FORMAT,
+        "version": __version__,
+        "policy": {"name": policy.name, "parameters": policy.parameters()},
+        "context": context,
+        "observation": to_plain(capture.observation),
+        "plan": fingerprint(capture.decide()),
+    }
+
+
+def _read(path: Path, document: dict[str, Any]) -> Capture:
+    hints = get_type_hints(Context)
+    names = [f.name for f in fields(Context) if f.name != "policy"]
+    try:
+        policy = get(document["policy"]["name"]).with_parameters(document["policy"]["parameters"])
+        observation = from_plain(Observation, document["observation"])
+        values = {n: from_plain(hints[n], document["context"][n]) for n in names}
+    except (KeyError, TypeError) as error:
+        raise SlurmExtError(f"{path}: incomplete snapshot: {error}") from error
+    return Capture(observation, Context(policy=policy, **values), str(document.get("plan", "")))
+
+
+def anonymous(capture: Capture) -> Capture:
+    """The same capture with users, accounts, names and texts replaced; verdicts stay the same.
+
+    Node, partition and feature names stay: the plan rests on them.
+    """
+    users: dict[str, str] = {}
+    accounts: dict[str, str] = {}
+
+    def masked(job: Job) -> Job:
+        return replace(
+            job,
+            name=f"job{job.job_id}",
+            user=users.setdefault(job.user, f"user{len(users) + 1}"),
+            account=accounts.setdefault(job.account, f"account{len(accounts) + 1}"),
+            uid=-1,
+            admin_comment=with_note("", parse_note(job.admin_comment)),
+            dependency="masked" if job.dependency else "",
+            comment=capture.context.jobs.optout
+            if capture.context.jobs.optout and capture.context.jobs.optout in job.comment
+            else "",
+        )
+
+    obs = capture.observation
+    observation = replace(
+        obs,
+        jobs=tuple(masked(j) for j in obs.jobs),
+        nodes=tuple(replace(n, reason="") for n in obs.nodes),
+        reservations=tuple(replace(r, users=(), accounts=()) for r in obs.reservations),
+        problems=(),
+    )
+    return replace(capture, observation=observation, recorded="")

@@ -1,0 +1,121 @@
+"""Traces as comma-separated tables: Philly, ITP (ElasticFlow), Synergy, and our own."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
+
+from .workload import TraceJob
+
+Row = Mapping[str, str]
+Parsed = tuple[int, TraceJob | str]
+"""Line number, and the job or what is wrong with the row."""
+
+OWN_COLUMNS = tuple(f.name for f in fields(TraceJob))
+_TEXTS = {"gpu_type", "user", "partition", "model", "state", "source_id"}
+
+SYNERGY_ITERATION_S = {
+    "alexnet": 0.600, "shufflenet": 0.615, "res18": 0.640, "resnet18": 0.640,
+    "mobilenet": 0.710, "res50": 0.780, "resnet50": 0.780, "m5": 0.600, "deepspeech": 0.757,
+    "gnmt": 0.120, "transformer": 0.670, "lstm": 0.011,
+}  # fmt: skip
+"""Seconds an iteration at the fair share (3 CPUs, 62.5 GB a GPU); Synergy, OSDI 2022, artifact."""
+
+
+def philly(lines: Iterable[str]) -> Iterator[Parsed]:
+    """Microsoft Philly (Jeon et al., ATC 2019): submit, duration, num_gpus, user, state."""
+    need = ("job_id", "submit", "duration", "num_gpus")
+    return _table(lines, need, lambda row, ordinal: TraceJob(
+        job_id=ordinal,
+        submit_s=_seconds(row["submit"]),
+        run_s=_seconds(row["duration"]),
+        gpus=int(row["num_gpus"]),
+        user=row.get("user") or "",
+        state=row.get("state") or "COMPLETED",
+        source_id=row["job_id"],
+    ))  # fmt: skip
+
+
+def itp(lines: Iterable[str]) -> Iterator[Parsed]:
+    """Microsoft ITP as published with ElasticFlow (ASPLOS 2023): no users, no limits."""
+    need = ("job_id", "submission_time", "duration", "num_gpu")
+    return _table(lines, need, lambda row, ordinal: TraceJob(
+        job_id=ordinal,
+        submit_s=_seconds(row["submission_time"]),
+        run_s=_seconds(row["duration"]),
+        gpus=int(row["num_gpu"]),
+        source_id=row["job_id"],
+    ))  # fmt: skip
+
+
+def synergy(lines: Iterable[str]) -> Iterator[Parsed]:
+    """``id,model,arrival,iterations,gpus`` without a head line; run time at the fair share.
+
+    Arrivals are cut to whole seconds; the order of the ids keeps their order.
+    """
+    head = "id,model,arrival,iterations,gpus"
+    for line, parsed in _table([head, *lines], tuple(head.split(",")), _synergy_job):
+        yield line - 1, parsed  # the head line is ours: the file's own lines begin with 1
+
+
+def _synergy_job(row: Row, ordinal: int) -> TraceJob:
+    model = row["model"]
+    if model not in SYNERGY_ITERATION_S:
+        raise ValueError(f"model {model!r} has no known iteration time")
+    return TraceJob(
+        job_id=ordinal,
+        submit_s=_seconds(row["arrival"]),
+        run_s=max(1, round(int(row["iterations"]) * SYNERGY_ITERATION_S[model])),
+        gpus=int(row["gpus"]),
+        model=model,
+        source_id=row["id"],
+    )
+
+
+def own(lines: Iterable[str]) -> Iterator[Parsed]:
+    """The internal format as a table, as ``write`` makes it; columns left out have defaults."""
+    return _table(lines, ("job_id", "submit_s", "run_s", "gpus"), _own_job)
+
+
+def _own_job(row: Row, ordinal: int) -> TraceJob:
+    values: dict[str, object] = {}
+    for name in OWN_COLUMNS:
+        text = row.get(name) or ""
+        if name in _TEXTS:
+            if text:
+                values[name] = text
+        elif text:
+            values[name] = _seconds(text)
+    return TraceJob(**values)  # type: ignore[arg-type]
+
+
+def to_row(job: TraceJob) -> list[str]:
+    """One line of the internal format, in the order of :data:`OWN_COLUMNS`."""
+    values = (getattr(job, name) for name in OWN_COLUMNS)
+    return ["" if value is None else str(value) for value in values]
+
+
+def _seconds(text: str) -> int:
+    value = float(text)
+    if value != value or abs(value) > 1e15:
+        raise ValueError(f"{text!r} is not a time")
+    return int(value)
+
+
+def _table(
+    lines: Iterable[str], need: tuple[str, ...], make: Callable[[Row, int], TraceJob]
+) -> Iterator[Parsed]:
+    """Rows made into jobs; jobs are numbered from 1 in file order, bad rows by file line."""
+    reader = csv.DictReader(lines)
+    missing = [name for name in need if name not in (reader.fieldnames or ())]
+    if missing:
+        yield 1, f"no column {', '.join(missing)}"
+        return
+    for ordinal, row in enumerate(reader, 1):
+        try:
+            if any(row[name] is None for name in need):
+                raise ValueError("too few fields")
+            yield reader.line_num, make(row, ordinal)
+        except (ValueError, TypeError, OverflowError) as error:
+            yield reader.line_num, str(error)

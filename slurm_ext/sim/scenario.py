@@ -1,0 +1,109 @@
+"""What to run, in words of the command line: driver, policy, backfill; and how it is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from slurm_ext.engine.settings import BackfillSettings, Context, GuardSettings, LeverSettings
+from slurm_ext.model.decision import Mode
+from slurm_ext.policies import get
+
+from .cluster import ClusterSpec
+from .errors import TraceError
+from .ideal import IdealDriver
+from .outcome import SimResult
+from .settings import SlurmSettings
+from .simulate import Simulation
+from .workload import TraceJob, Workload
+
+DRIVERS = ("stock", "observe", "order", "enforce", "ideal")
+"""Slurm alone; Slurm with the daemon in one of its modes; the decision core without a Slurm."""
+
+BACKFILLS = ("none", "best_effort", "easy")
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One way to schedule a workload. ``policy`` and ``backfill`` mean nothing to ``stock``;
+    ``round_s`` is for ``ideal``: decisions at multiples of it only.
+    """
+
+    driver: str = "ideal"
+    policy: str = "fifo"
+    backfill: str = "easy"
+    round_s: int = 0
+    slurm: SlurmSettings = field(default_factory=SlurmSettings)
+    levers: LeverSettings = field(default_factory=LeverSettings)
+    guard: GuardSettings = field(default_factory=GuardSettings)
+
+    @property
+    def label(self) -> str:
+        if self.driver == "stock":
+            return "stock"
+        return f"{self.policy} {self.backfill} ({self.driver})"
+
+    def context(self) -> Context:
+        """What the engine is told.
+
+        :raises TraceError: unknown backfill.
+        :raises PolicyError: unknown policy.
+        """
+        if self.backfill not in BACKFILLS:
+            raise TraceError(f"backfill {self.backfill!r}: one of {', '.join(BACKFILLS)}")
+        mode = Mode(self.driver) if self.driver in set(Mode) else Mode.OBSERVE
+        return Context(
+            policy=get(self.policy),
+            mode=mode,
+            backfill=BackfillSettings(kind=self.backfill),
+            levers=self.levers,
+            guard=self.guard,
+        )
+
+
+def run(
+    scenario: Scenario,
+    workload: Workload,
+    spec: ClusterSpec,
+    progress: Callable[[int, int], None] | None = None,
+) -> SimResult:
+    """One run of a workload, to the end of its last job.
+
+    :raises TraceError: unknown driver, or jobs that can never run on this cluster.
+    """
+    if scenario.driver not in DRIVERS:
+        raise TraceError(f"driver {scenario.driver!r}: one of {', '.join(DRIVERS)}")
+    impossible = [why for job in workload.jobs if (why := never_fits(job, spec))]
+    if impossible:
+        raise TraceError("\n".join([f"{len(impossible)} jobs can never run", *impossible[:20]]))
+    if scenario.driver == "ideal":
+        driver = IdealDriver(
+            workload, spec, scenario.context(),
+            kill=scenario.slurm.kill, round_s=scenario.round_s, label=scenario.label,
+        )  # fmt: skip
+        return driver.run(progress)
+    context = None if scenario.driver == "stock" else scenario.context()
+    return Simulation(workload, spec, scenario.slurm, context, label=scenario.label).run(progress)
+
+
+def never_fits(job: TraceJob, spec: ClusterSpec) -> str:
+    """Why no schedule can ever start this job, or nothing; what sbatch would refuse."""
+    groups = [g for g in spec.groups if g.partition == job.partition]
+    if not groups:
+        return f"job {job.job_id}: no partition {job.partition}"
+    groups = [g for g in groups if not job.gpu_type or g.gpu_type == job.gpu_type]
+    if not groups:
+        return f"job {job.job_id}: no GPUs of type {job.gpu_type}"
+    nodes = job.nodes or -(-job.gpus // max(1, spec.node_size(job.gpu_type)))
+    fits = [g for g in groups if g.gpus * nodes >= job.gpus
+            and g.cpus * nodes >= job.cpus and g.mem_mib * nodes >= job.mem_mib]  # fmt: skip
+    if sum(g.count for g in fits) < nodes:
+        return f"job {job.job_id}: {job.gpus} GPUs on {nodes} nodes do not fit this cluster"
+    return ""
+
+
+def without_impossible(workload: Workload, spec: ClusterSpec) -> tuple[Workload, list[str]]:
+    """The workload without jobs that can never run, and what was wrong with those."""
+    reasons = {job.job_id: never_fits(job, spec) for job in workload.jobs}
+    kept = [job for job in workload.jobs if not reasons[job.job_id]]
+    return Workload.of(workload.name, kept, workload.bad), [why for why in reasons.values() if why]

@@ -1,0 +1,122 @@
+"""Reading traces of any known format into a :class:`Workload`; rows that cannot be are counted."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Literal
+
+from . import csvtraces, swf
+from .errors import TraceError
+from .workload import BadRow, TraceJob, Workload
+
+Parser = Callable[[Iterable[str]], Iterator[tuple[int, TraceJob | str]]]
+OnBad = Literal["skip", "stop"]
+
+FORMATS: dict[str, Parser] = {
+    "swf": swf.parse,
+    "philly": csvtraces.philly,
+    "itp": csvtraces.itp,
+    "synergy": csvtraces.synergy,
+    "csv": csvtraces.own,
+}
+
+LISTED = 20
+"""Bad rows named in the message of an error."""
+
+
+def read(
+    path: Path,
+    kind: str = "",
+    *,
+    max_gpus: int | None = None,
+    on_bad: OnBad = "skip",
+) -> Workload:
+    """A trace file (``.gz`` too); ``kind`` empty: guessed from name and head line.
+
+    Rows that cannot be (not a number, negative times, no run time, no GPUs, more than
+    ``max_gpus``, an id twice) are left out and listed in ``Workload.bad``.
+
+    :raises TraceError: unreadable, unknown format, no usable row, or a bad row with ``stop``.
+    """
+    try:
+        lines = _lines(path)
+    except (OSError, UnicodeDecodeError, EOFError) as error:
+        raise TraceError(f"{path}: {error}") from error
+    kind = kind or _guess(path, lines)
+    if kind not in FORMATS:
+        raise TraceError(f"unknown trace format {kind!r}; known: {', '.join(FORMATS)}")
+    jobs: list[TraceJob] = []
+    bad: list[BadRow] = []
+    seen: set[int] = set()
+    for number, parsed in FORMATS[kind](lines):
+        if isinstance(parsed, str):
+            bad.append(BadRow(number, parsed))
+            continue
+        why = problem(parsed, max_gpus) or (
+            f"id {parsed.job_id} twice" if parsed.job_id in seen else ""
+        )
+        if why:
+            bad.append(BadRow(number, why))
+        else:
+            seen.add(parsed.job_id)
+            jobs.append(parsed)
+    if bad and (on_bad == "stop" or not jobs):
+        raise TraceError(describe_bad(path.name, bad))
+    if not jobs:
+        raise TraceError(f"{path}: no jobs")
+    return Workload.of(path.name, jobs, bad)
+
+
+def problem(job: TraceJob, max_gpus: int | None = None) -> str:
+    """Why a job cannot be, or nothing."""
+    if job.submit_s < 0:
+        return f"submit time {job.submit_s}"
+    if job.run_s <= 0:
+        return f"run time {job.run_s}"
+    if job.gpus <= 0:
+        return f"{job.gpus} GPUs"
+    if max_gpus is not None and job.gpus > max_gpus:
+        return f"{job.gpus} GPUs, the cluster has {max_gpus}"
+    if job.limit_s is not None and job.limit_s <= 0:
+        return f"time limit {job.limit_s}"
+    return ""
+
+
+def describe_bad(name: str, bad: Iterable[BadRow]) -> str:
+    """Bad rows with line numbers, the first of them if there are many."""
+    rows = list(bad)
+    lines = [f"{name}:{row.line}: {row.why}" for row in rows[:LISTED]]
+    if len(rows) > LISTED:
+        lines.append(f"... and {len(rows) - LISTED} more")
+    return "\n".join([f"{name}: {len(rows)} rows cannot be used", *lines])
+
+
+def write(workload: Workload, path: Path) -> None:
+    """Write the internal format (``csv``; see ``workload`` for the columns)."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(csvtraces.OWN_COLUMNS)
+        writer.writerows(csvtraces.to_row(job) for job in workload.jobs)
+
+
+def _lines(path: Path) -> list[str]:
+    if path.suffix == ".gz":
+        with gzip.open(path, "rt", encoding="utf-8", errors="replace") as file:
+            return list(file)
+    return path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+
+
+def _guess(path: Path, lines: list[str]) -> str:
+    if ".swf" in path.suffixes:
+        return "swf"
+    head = lines[0].strip().split(",") if lines else []
+    marks = {"submit_s": "csv", "submission_time": "itp", "num_gpus": "philly"}
+    for column, kind in marks.items():
+        if column in head:
+            return kind
+    if len(head) == 5 and head[1] in csvtraces.SYNERGY_ITERATION_S:
+        return "synergy"
+    raise TraceError(f"{path}: unknown format; name one of {', '.join(FORMATS)}")
