@@ -96,6 +96,9 @@ class Runner:
     ) -> None:
         self.timeout_s = timeout_s
         self._environ = environment(environ)
+        # A command must not outlive us: a hold sent after a recovery would stand for ever.
+        setpriv = shutil.which("setpriv", path=self._environ["PATH"])
+        self._with_us = [setpriv, "--pdeathsig", "KILL"] if setpriv else []
 
     def run(
         self,
@@ -126,7 +129,7 @@ class Runner:
             alive, inherited = os.pipe()
             try:
                 process = subprocess.Popen(
-                    [program, *argv[1:]],
+                    [*self._with_us, program, *argv[1:]],
                     stdin=given.fd if stdin else subprocess.DEVNULL,
                     stdout=out.fd,
                     stderr=subprocess.STDOUT if merge else err.fd,
