@@ -85,6 +85,13 @@ class Reconciler:
                 self._restore(view.job, view.entry, "mode_observe")
             return
         decision = self.decisions[view.key]
+        if (
+            view.entry is None
+            and decision.verdict in (Verdict.WAIT, Verdict.NEVER)
+            and view.key not in self.frontier
+            and view.key not in self._factors
+        ):
+            return  # the ordinary case in a long queue
         entry = view.entry or LedgerEntry(view.key, view.job.address)
         if view.mode is Mode.ORDER:
             if entry.lease_until_s is not None or entry.held or entry.pinned:

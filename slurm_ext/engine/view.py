@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from slurm_ext.model.decision import Mode, Reason, Stage
 from slurm_ext.model.job import Job, JobKey
@@ -49,10 +49,10 @@ class JobView:
     leased: bool = False
     held_by_us: bool = False
     let_go: bool = False
+    key: JobKey = field(init=False)
 
-    @property
-    def key(self) -> JobKey:
-        return self.job.key
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", self.job.key)  # read a dozen times a cycle
 
     @property
     def user_begin_s(self) -> EpochS:
