@@ -12,6 +12,7 @@ import pstats
 import resource
 import sys
 from dataclasses import replace
+from time import process_time
 
 from slurm_ext.engine.settings import LeverSettings
 from slurm_ext.sim.cluster import ClusterSpec
@@ -45,15 +46,17 @@ def main() -> int:
     profiler = cProfile.Profile() if args.profile else None
     if profiler is not None:
         profiler.enable()
+    began_s = process_time()
     result = run(scenario, workload, spec)
+    cpu_s = process_time() - began_s
     if profiler is not None:
         profiler.disable()
         pstats.Stats(profiler, stream=sys.stderr).sort_stats("tottime").print_stats(25)
     found = measure(result)
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{scenario.label}: {args.jobs} jobs, {args.nodes} nodes, load {args.load}")
-    speed = result.events / result.wall_s
-    print(f"{result.wall_s:.1f} s, {result.events} events, {speed:.0f} events/s")
+    print(f"{result.wall_s:.1f} s, of one core {cpu_s:.1f} s; {result.events} events")
+    print(f"{result.events / cpu_s:.0f} events per second of one core")
     print(f"peak memory {peak_mib:.0f} MiB")
     print(f"mean JCT {found.jct_mean_s:.0f} s, mean wait {found.wait_mean_s:.0f} s")
     print(f"makespan {found.makespan_s:.0f} s, utilisation {found.utilisation:.3f}")

@@ -141,7 +141,9 @@ def _any_journal(config: Config, stack: ExitStack) -> Journal | None:
 
 def _give_back(config: Config, journal: Journal | None) -> int:
     port = connect(config)
-    done = fail_open(port, journal, can_note=can_write_notes(port))
+    can_note = can_write_notes(port)
+    notes = can_note and config.levers.undo_notes == "auto"
+    done = fail_open(port, journal, can_note=can_note, notes=notes)
     gone = f", {len(done.reservations)} reservations deleted" if done.reservations else ""
     console().print(f"{len(done.given_back)} jobs given back to Slurm{gone}")
     for left in done.left:

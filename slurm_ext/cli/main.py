@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from slurm_ext import __version__
 from slurm_ext.errors import ConfigError, SlurmExtError
 
-from . import admin, config, doctor, run, status, top, topology, why
+from . import admin, config, doctor, run, sim, status, top, topology, why
 from .common import EXIT_CODES
 
-GROUPS = (run, status, top, why, admin, doctor, config, topology)
+GROUPS = (run, status, top, why, admin, doctor, config, topology, sim)
 
 
 def build_parser() -> argparse.ArgumentParser:

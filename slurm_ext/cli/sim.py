@@ -84,6 +84,7 @@ def _shape_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup) ->
 def _scenario_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("cluster and scheduler")
     group.add_argument("--cluster", default="32x8", help=_CLUSTER_HELP)
+    group.add_argument("--round-s", type=int, default=0, help="driver ideal: decide that often")
     group.add_argument("--interval-s", type=int, default=30, help="between cycles of the daemon")
     group.add_argument("--lease-s", type=int, default=300, help="length of a deferral")
     group.add_argument("--no-kill", action="store_true", help="time limits are not enforced")
@@ -146,7 +147,8 @@ def _compare_and_show(
         found = compare(scenarios, workloads, spec, progress)
     to_stdout = Path("-") in (args.json, args.csv)
     if not to_stdout:
-        Console().print(report.table(found))
+        for table in report.tables(found):
+            Console().print(table)
     for path, write in ((args.json, report.write_json), (args.csv, report.write_csv)):
         if path is not None:
             with _open(path) as file:
@@ -194,7 +196,7 @@ def _base(args: argparse.Namespace) -> Scenario:
         changes[name] = _number(f"--slurm {name}", value)
     slurm = replace(slurm, kill=not args.no_kill, **changes)
     levers = LeverSettings(interval_s=args.interval_s, lease_s=args.lease_s)
-    return Scenario(slurm=slurm, levers=levers)
+    return Scenario(round_s=args.round_s, slurm=slurm, levers=levers)
 
 
 def _listed(text: str) -> list[str]:

@@ -22,6 +22,7 @@ _ENTRY = """
 CREATE TABLE entry (
   job_id INTEGER NOT NULL, submit_s INTEGER NOT NULL, address TEXT NOT NULL,
   lease_until_s INTEGER, original_begin_s INTEGER NOT NULL, held INTEGER NOT NULL,
+  hold_seen INTEGER NOT NULL,
   pinned TEXT NOT NULL CHECK (json_valid(pinned)), pinned_at_s INTEGER,
   original_required TEXT NOT NULL CHECK (json_valid(original_required)),
   excluded TEXT NOT NULL CHECK (json_valid(excluded)),

@@ -42,8 +42,11 @@ ROUNDS = 4
 """A released hold keeps its note until it is seen released: so look again, and again."""
 
 
-def fail_open(port: SlurmPort, journal: Journal | None, *, can_note: bool) -> Recovery:
+def fail_open(port: SlurmPort, journal: Journal | None, *, can_note: bool, notes: bool) -> Recovery:
     """Give every job back to Slurm and delete our reservations. Safe to repeat.
+
+    ``can_note``: we may clear AdminComment. ``notes``: the daemon wrote notes, so a hold that was
+    never seen with one is not ours.
 
     :raises SlurmUnavailableError: Slurm does not answer; leases lapse by themselves meanwhile.
     """
@@ -51,7 +54,7 @@ def fail_open(port: SlurmPort, journal: Journal | None, *, can_note: bool) -> Re
     result = Recovery()
     for _ in range(ROUNDS):
         obs = port.observe(site_factors=True)
-        patches = _patches(obs, ledger, can_note=can_note)
+        patches = _patches(obs, ledger, can_note=can_note, notes=notes)
         if not patches:
             break
         outcomes = port.patch(patches)
@@ -72,10 +75,10 @@ def fail_open(port: SlurmPort, journal: Journal | None, *, can_note: bool) -> Re
 
 
 def _patches(
-    obs: Observation, ledger: Mapping[JobKey, LedgerEntry], *, can_note: bool
+    obs: Observation, ledger: Mapping[JobKey, LedgerEntry], *, can_note: bool, notes: bool
 ) -> list[JobPatch]:
     """What undoes everything of ours that stands on pending jobs now."""
-    levers = LeverSettings(undo_notes=can_note)
+    levers = LeverSettings(undo_notes=notes)
     ctx = Context(policy=get("fifo"), ledger=carried(obs, ledger), levers=levers)
     patches = []
     for job in obs.jobs:

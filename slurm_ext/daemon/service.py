@@ -203,7 +203,8 @@ class Service:
 
     def _fail_open(self, journal: Journal) -> None:
         try:
-            done = fail_open(self.port, journal, can_note=self.can_note)
+            notes = self.can_note and self.config.levers.undo_notes == "auto"
+            done = fail_open(self.port, journal, can_note=self.can_note, notes=notes)
             if done.given_back:
                 log.info("gave back %d jobs", len(done.given_back))
             for left in done.left:

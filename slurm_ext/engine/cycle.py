@@ -12,7 +12,7 @@ from slurm_ext.model.observation import Observation
 
 from . import guard
 from .explain import reason
-from .frontier import exposed_free, frontier
+from .frontier import exposed_free, frontier, plugs
 from .planner import Planner
 from .pool import Pool
 from .reconcile import Reconciler
@@ -48,8 +48,10 @@ def decide(obs: Observation, ctx: Context) -> Step:
     planner = Planner(obs, pool, ctx.policy, ctx.backfill, timeline,
                       ctx.guard.max_starts_per_cycle)  # fmt: skip
     ordered = _ordered(views, ctx, obs.now_s)
-    kept = {v.key for v, _ in ordered if v.let_go and planner.keep_place(v)}
-    planner.walk([(v, terms) for v, terms in ordered if v.key not in kept])
+    for view, _ in ordered:
+        if view.let_go:
+            planner.keep_place(view)
+    planner.walk([(v, terms) for v, terms in ordered if not v.let_go])
     in_order = [v for v, _ in ordered]
     can_rank = obs.controller.multifactor and ctx.levers.site_factor and ctx.levers.ladder > 0
     until_s = obs.now_s + 2 * ctx.levers.interval_s
@@ -59,9 +61,10 @@ def decide(obs: Observation, ctx: Context) -> Step:
     )  # fmt: skip
     reconciler = Reconciler(
         obs.now_s, ctx.levers, planner.decisions, exposed, can_rank,
-        limit=ctx.guard.max_patches_per_cycle,
+        limit=ctx.guard.max_patches_per_cycle, plugs=plugs(planner, in_order),
     )  # fmt: skip
     reconciler.run(in_order, asides, occupying)
+    reconciler.keep_up(ctx.ledger, in_order)
     memory = guard.next_memory(obs, ctx, in_order, planner.decisions)
     decisions = _all_decisions(planner, asides, occupying)
     reserve, unreserve = reservations(obs, planner.fences, modes, ctx.levers)
@@ -90,6 +93,8 @@ def carried(obs: Observation, ledger: Mapping[JobKey, LedgerEntry]) -> Mapping[J
 
     A requeue rewrites the submit time but keeps our node list, which must still be undone.
     """
+    if not ledger:
+        return ledger
     pending = {j.job_id: j for j in obs.jobs if j.state.pending and j.restarts}
     carried = dict(ledger)
     for key, entry in ledger.items():
@@ -157,6 +162,8 @@ def _wake(planner: Planner, now_s: int) -> int | None:
 
 
 def _gone(obs: Observation, ctx: Context) -> tuple[JobKey, ...]:
+    if not ctx.ledger:
+        return ()
     here = {j.key for j in obs.jobs if not j.state.ended}
     return tuple(sorted(key for key in ctx.ledger if key not in here))
 
@@ -172,7 +179,7 @@ def _stats(
     for decision in decisions.values():
         counts[f"jobs_{decision.verdict.value}"] += 1
     usable = [n for n in obs.nodes if n.usable]
-    counts["gpus_total"] = sum(n.gpu_count for n in obs.nodes)
+    counts["gpus_total"] = int(pool.capacity.gpus.sum())
     counts["gpus_usable"] = sum(n.gpu_count for n in usable)
     counts["gpus_used"] = sum(max(n.gpu_used.bit_count(), n.gpu_used_count) for n in obs.nodes)
     counts["patches"] = len(reconciler.patches)

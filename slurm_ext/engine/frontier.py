@@ -29,6 +29,21 @@ def exposed_free(planner: Planner, before: Free, soon: Sequence[Release], until_
     return free
 
 
+def plugs(planner: Planner, views: Sequence[JobView]) -> frozenset[JobKey]:
+    """The first blocked job of each partition: once it does not fit, it must not stay deferred.
+
+    The main scheduler stops at it, so nothing behind it slips past when room appears. Deferred, it
+    would not be seen at all, and the jobs behind it would take its room.
+    """
+    first: dict[str, JobKey] = {}
+    for view in views:
+        if view.mode is not Mode.ENFORCE or planner.decisions[view.key].verdict is not Verdict.WAIT:
+            continue
+        for name in view.job.partitions:
+            first.setdefault(name, view.key)
+    return frozenset(first.values())
+
+
 def frontier(
     planner: Planner,
     views: Sequence[JobView],

@@ -76,11 +76,15 @@ class Planner:
         """Where the job may run if it starts when it becomes eligible."""
         return self.allowance.of(view.job, view.eligible_s, view.duration_s)
 
-    def keep_place(self, view: JobView) -> bool:
-        """Reserve the place of a job let go earlier; False if it no longer fits there."""
+    def keep_place(self, view: JobView) -> None:
+        """Reserve the place of a job let go earlier, where it is still free.
+
+        Where it is not, the job has most likely just started: jobs and nodes are not read in the
+        same moment. It stays let go until the grace is over.
+        """
         entry = view.entry
         if entry is None:
-            return False
+            return
         demand, allowed = self.shape(view).demand, self.allowed(view)
         nodes = allowed.nodes
         if entry.planned_nodes:
@@ -88,15 +92,13 @@ class Planner:
             for i, node in enumerate(self.pool.nodes):
                 nodes[i] &= node.name in entry.planned_nodes
         found = place(self.pool, self.pool.free, demand, nodes, self.policy.placement)
-        if not found:
-            return False
-        self._occupy(view, found[0])
+        if found:
+            self._occupy(view, found[0])
         age_s = self.obs.now_s - (entry.released_s or self.obs.now_s)
         self.decisions[view.key] = Decision(
             view.key, Verdict.STARTING, (reason("let_go", Stage.RECONCILE, ago_s=age_s),),
-            placement=found[0], start_s=self.obs.now_s,
+            placement=found[0] if found else None, start_s=self.obs.now_s,
         )  # fmt: skip
-        return True
 
     def walk(self, ordered: Sequence[tuple[JobView, tuple[Term, ...]]]) -> None:
         """Give every job of the ordered queue its one decision."""

@@ -133,6 +133,7 @@ class Pool:
         self._round_to_core = "CR_CPU" not in select
         self.threads = np.array([max(1, n.threads_per_core) for n in nodes], dtype=np.int64)
         self.capacity = self._capacity()
+        self.capacity_rows = [sum(1 << self.row[g.type] for g in n.gpus) for n in nodes]
         self.free = self.capacity.copy()
         self.used_masks: list[GpuMask] = [n.gpu_used for n in nodes]
         self._occupy(jobs)
@@ -149,12 +150,31 @@ class Pool:
 
     def _occupy(self, jobs: Iterable[Job]) -> None:
         by_jobs = self.capacity.copy()
+        cpus, mem, count = ([0] * len(self.nodes) for _ in range(3))
+        gpus = [[0] * len(self.nodes) for _ in self.types]
+        index, row = self.index, self.row
+        mixed = []  # shares whose GPU type is not known: worked out at the end
         for job in jobs:
             for share in job.alloc:
-                self.apply(by_jobs, share, -1)
-                i = self.index.get(share.node)
-                if i is not None:
-                    self.used_masks[i] |= share.gpu_mask
+                i = index.get(share.node)
+                if i is None:
+                    continue
+                self.used_masks[i] |= share.gpu_mask
+                if share.gpus:
+                    r = row.get(share.gpu_type)
+                    if r is None or not self.capacity_rows[i] >> r & 1:
+                        mixed.append(share)
+                        continue
+                    gpus[r][i] += share.gpus
+                cpus[i] += share.cpus
+                mem[i] += share.mem_mib
+                count[i] += 1
+        by_jobs.cpus -= np.array(cpus, dtype=np.int64)
+        by_jobs.mem -= np.array(mem, dtype=np.int64)
+        by_jobs.jobs += np.array(count, dtype=np.int64)
+        by_jobs.gpus -= np.array(gpus, dtype=np.int64)
+        for share in mixed:
+            self.apply(by_jobs, share, -1)
         self.free.jobs = by_jobs.jobs
         for i, node in enumerate(self.nodes):
             self.free.cpus[i] = min(node.cpus - node.cpus_alloc, int(by_jobs.cpus[i]))
@@ -241,12 +261,14 @@ class Pool:
 
         Source: observed on select/cons_tres with ``Cores=`` in gres.conf; a prediction only.
         """
-        groups = [g for g in self.nodes[node].gpus if not gpu_type or g.type == gpu_type]
-        free = [(g, i) for g in groups for i in range(g.mask.bit_length())
-                if g.mask >> i & 1 and not self.used_masks[node] >> i & 1]  # fmt: skip
-        if len(free) < count:
-            return 0
         mask = 0
-        for _, i in free[:count]:
-            mask |= 1 << i
-        return mask
+        for group in self.nodes[node].gpus:
+            if gpu_type and group.type != gpu_type:
+                continue
+            free = group.mask & ~self.used_masks[node]
+            while free and count:
+                lowest = free & -free
+                mask |= lowest
+                free ^= lowest
+                count -= 1
+        return 0 if count else mask

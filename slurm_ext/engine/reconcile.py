@@ -25,6 +25,7 @@ class Reconciler:
     """Collects patches and entries of one cycle.
 
     ``frontier``: waiting jobs Slurm could start before the next cycle; only these are deferred.
+    ``plugs``: the first blocked job of each partition; outside the frontier it must be seen.
     ``can_rank``: SiteFactor has an effect here (priority/multifactor).
     ``entries``: the changed ledger entries, to be committed before the patches are sent.
     ``limit``: patches at most (0: any number); what is over it is not sent and not in the ledger.
@@ -39,6 +40,7 @@ class Reconciler:
     patches: list[JobPatch] = field(default_factory=list)
     entries: dict[JobKey, LedgerEntry] = field(default_factory=dict)
     limit: int = 0
+    plugs: frozenset[JobKey] = frozenset()
     captured: bool = False
     dropped: int = 0
     _factors: dict[JobKey, int] = field(default_factory=dict)
@@ -57,6 +59,14 @@ class Reconciler:
                 self._restore(aside.job, aside.entry, aside.reason.code)
         for job in running:
             self._tidy(job)
+
+    def keep_up(self, ledger: Mapping[JobKey, LedgerEntry], views: Sequence[JobView]) -> None:
+        """Write into the ledger what the observation taught us about marks that stand."""
+        for view in views:
+            if view.entry is not None and view.key not in self.entries:
+                known = ledger.get(view.key)
+                if known is not None and known != view.entry:
+                    self.entries[view.key] = view.entry
 
     # -- ranking -------------------------------------------------------------------------
 
@@ -186,11 +196,12 @@ class Reconciler:
         return left_s <= max(self.levers.renew_at * self.levers.lease_s, self.levers.interval_s + 1)
 
     def _leave(self, view: JobView, entry: LedgerEntry) -> None:
-        """Waiting but not exposed: a lease may lapse; a hold or an old pin is undone."""
+        """Waiting but not exposed: a lease may lapse; a hold, an old pin or a hidden plug ends."""
         stale_pin = entry.pinned and (
             entry.pinned_at_s is None or self.now_s - entry.pinned_at_s > self.levers.pin_ttl_s
         )
-        if view.held_by_us or stale_pin:
+        hidden = view.leased and view.key in self.plugs
+        if view.held_by_us or stale_pin or hidden:
             self._restore(view.job, entry, "not_exposed", keep_rank=True)
         else:
             self._rank_only(view, entry)

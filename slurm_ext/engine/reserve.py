@@ -46,6 +46,8 @@ def reservations(
     after the planned start. When the job can start (often before its promise) it is deleted first:
     a magnetic reservation that has not begun keeps its own job waiting (seen on 22.05).
     """
+    if not levers.reserve_min_nodes and not obs.reservations:
+        return [], []
     jobs = {j.key: j for j in obs.jobs}
     wanted = {
         name_for(f.key): f

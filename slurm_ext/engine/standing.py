@@ -82,12 +82,15 @@ def _pinned(entry: LedgerEntry, job: Job, note: UndoNote | None) -> LedgerEntry:
 
 def _held(entry: LedgerEntry, job: Job, note: UndoNote | None, *, notes: bool) -> LedgerEntry:
     # scontrol hold by a privileged caller gives JobHeldAdmin; JobHeldUser is the owner's own.
-    ours = job.held and job.reason == "JobHeldAdmin"
-    if ours and notes:
-        ours = note is not None and note.held
-    if ours and note is not None and note.held:
-        return entry if entry.held else replace(entry, held=True)
-    return replace(entry, held=False) if entry.held and not ours else entry
+    if not (job.held and job.reason == "JobHeldAdmin"):
+        return replace(entry, held=False, hold_seen=False) if entry.held else entry
+    if note is not None and note.held:
+        seen = replace(entry, held=True, hold_seen=True)
+        return seen if seen != entry else entry
+    if entry.held and notes and not entry.hold_seen:
+        # Intended but never seen with its note: an administrator's hold came in between.
+        return replace(entry, held=False)
+    return entry
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -15,8 +15,9 @@ class LedgerEntry:
     """Our standing mark on one job: what we set last, and the user's values before.
 
     ``lease_until_s``: the StartTime we wrote (None: no lease stands). ``original_begin_s``: the
-    user's own begin time (0: none). ``pinned`` / ``excluded``: node lists we wrote in place of
-    ``original_required`` / ``original_excluded``. ``released_s``: when we let the job go;
+    user's own begin time (0: none). ``hold_seen``: our hold has been observed with its note, so
+    it is ours even if the note gets lost. ``pinned`` / ``excluded``: node lists we wrote in place
+    of ``original_required`` / ``original_excluded``. ``released_s``: when we let the job go;
     ``planned_nodes`` where it should start then. ``first_deferred_s``: first lease or hold, for
     the bound on total deferral. ``tasks``: array tasks let go together.
     ``surrendered``: the job belongs to Slurm for good, with the reason code.
@@ -27,6 +28,7 @@ class LedgerEntry:
     lease_until_s: EpochS | None = None
     original_begin_s: EpochS = 0
     held: bool = False
+    hold_seen: bool = False
     pinned: tuple[str, ...] = ()
     pinned_at_s: EpochS | None = None
     original_required: tuple[str, ...] = ()

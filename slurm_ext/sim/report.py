@@ -14,11 +14,15 @@ from .metrics import Interval
 from .outcome import SimResult
 
 SHOWN = (
-    ("jct_mean_s", "JCT mean"), ("jct_median_s", "median"), ("jct_p95_s", "p95"),
-    ("jct_p99_s", "p99"), ("wait_mean_s", "wait mean"), ("wait_p95_s", "p95"),
-    ("slowdown_mean", "slowdown"), ("makespan_s", "makespan"), ("utilisation", "util."),
-    ("killed", "killed"), ("restarts", "restarts"),
+    ("jct_mean_s", "JCT mean, s"), ("jct_median_s", "JCT median"), ("jct_p95_s", "JCT p95"),
+    ("jct_p99_s", "JCT p99"), ("wait_mean_s", "wait mean, s"), ("wait_median_s", "wait median"),
+    ("wait_p95_s", "wait p95"), ("wait_p99_s", "wait p99"), ("slowdown_mean", "bounded slowdown"),
+    ("makespan_s", "makespan, s"), ("utilisation", "utilisation"),
+    ("killed", "killed at their limit"), ("restarts", "restarts"), ("lost_gpu_h", "lost GPU hours"),
 )  # fmt: skip
+
+PER_TABLE = 3
+"""Scenarios side by side: as many as an 80-column terminal shows."""
 
 JOB_COLUMNS = (
     "job_id", "source_id", "user", "gpus", "submit_s", "first_start_s", "start_s", "end_s",
@@ -26,22 +30,27 @@ JOB_COLUMNS = (
 )  # fmt: skip
 
 
-def table(comparisons: Sequence[Comparison]) -> Table:
-    """Means over the seeds, with the half width of the interval where there are several."""
-    found = Table(caption="seconds; means over seeds, ± half of the 95 % interval")
-    found.add_column("scenario", no_wrap=True)
-    for _, head in SHOWN:
-        found.add_column(head, justify="right")
-    for comparison in comparisons:
-        cells = [_cell(name, comparison.means[name]) for name, _ in SHOWN]
-        found.add_row(comparison.label, *cells)
+def tables(comparisons: Sequence[Comparison], per_table: int = PER_TABLE) -> list[Table]:
+    """A line a figure, a column a scenario: means over the seeds, with half of the 95 % interval.
+
+    Figures that are nought everywhere are left out.
+    """
+    shown = [(n, head) for n, head in SHOWN if any(c.means[n].high for c in comparisons)]
+    found = []
+    for start in range(0, len(comparisons), per_table):
+        part = comparisons[start : start + per_table]
+        table = Table()
+        table.add_column("")
+        for comparison in part:
+            table.add_column(comparison.label, justify="right")
+        for name, head in shown:
+            table.add_row(head, *(_cell(name, c.means[name]) for c in part))
+        found.append(table)
     return found
 
 
 def _cell(name: str, value: Interval) -> str:
-    digits = 3 if name == "utilisation" else 2 if name == "slowdown" else 1
-    if name in ("killed", "restarts"):
-        digits = 0 if value.mean == int(value.mean) else 1
+    digits = 3 if name == "utilisation" else 2 if name == "slowdown_mean" else 1
     text = f"{value.mean:.{digits}f}"
     half = (value.high - value.low) / 2
     return f"{text} ± {half:.{digits}f}" if half else text

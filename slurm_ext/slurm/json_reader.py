@@ -18,7 +18,7 @@ from slurm_ext.slurm import json_nodes, text
 from slurm_ext.slurm.json import parse_jobs, reports
 from slurm_ext.slurm.reader import with_reservations
 from slurm_ext.slurm.run import Runner, escape
-from slurm_ext.slurm.shares import check_masks, unexplained
+from slurm_ext.slurm.shares import Doubts, check_masks, unexplained
 
 _FIRST_SCONTROL_JSON = (23, 2)
 
@@ -27,6 +27,7 @@ class JsonReader:
     """Reads Slurm through ``squeue --json`` and ``scontrol show … --json``."""
 
     def __init__(self, runner: Runner) -> None:
+        self._doubts = Doubts()
         self._runner = runner
 
     def observe(self, *, site_factors: bool = False) -> Observation:
@@ -56,12 +57,13 @@ class JsonReader:
         problems += more + others
         nodes = with_reservations(nodes, reservations)
         by_name = {one.name: one for one in nodes}
-        jobs = [check_masks(job, by_name, problems) if job.alloc else job for job in jobs]
+        doubts: list[Problem] = []
+        jobs = [check_masks(job, by_name, doubts) if job.alloc else job for job in jobs]
         jobs = [
             replace(job, site_factor=factor[job.job_id]) if job.job_id in factor else job
             for job in jobs
         ]
-        problems += unexplained(jobs, nodes)
+        problems += self._doubts.lasting([*doubts, *unexplained(jobs, nodes)])
         return Observation(
             now_s=now,
             controller=controller,

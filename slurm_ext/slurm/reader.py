@@ -21,7 +21,7 @@ from slurm_ext.slurm.batch import run_batch
 from slurm_ext.slurm.details import Chunk, split_blocks
 from slurm_ext.slurm.jobs import job_id_of, job_of_record
 from slurm_ext.slurm.run import Runner, failure
-from slurm_ext.slurm.shares import check_masks, unexplained
+from slurm_ext.slurm.shares import Doubts, check_masks, unexplained
 from slurm_ext.slurm.squeue import ARGUMENTS, Framing
 from slurm_ext.slurm.text import (
     parse_config,
@@ -60,6 +60,7 @@ class TextReader:
     """Reads Slurm through ``squeue`` and ``scontrol`` text. Not for use by several threads."""
 
     def __init__(self, runner: Runner) -> None:
+        self._doubts = Doubts()
         self._runner = runner
         self._framing = Framing.fresh()
         self._cache: dict[tuple[str, Chunk | None], _Cached] = {}
@@ -87,13 +88,14 @@ class TextReader:
         nodes = with_reservations(nodes, reservations)
         jobs = self._jobs(raw, job_text, now, problems)
         by_name = {node.name: node for node in nodes}
-        jobs = [check_masks(job, by_name, problems) if job.alloc else job for job in jobs]
+        doubts: list[Problem] = []
+        jobs = [check_masks(job, by_name, doubts) if job.alloc else job for job in jobs]
         if factor:
             jobs = [
                 replace(job, site_factor=factor[job.job_id]) if job.job_id in factor else job
                 for job in jobs
             ]
-        problems += unexplained(jobs, nodes)
+        problems += self._doubts.lasting([*doubts, *unexplained(jobs, nodes)])
         return Observation(
             now_s=now,
             controller=controller,

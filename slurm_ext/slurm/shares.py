@@ -104,3 +104,20 @@ def unexplained(jobs: Sequence[Job], nodes: Sequence[Node]) -> list[Problem]:
         for node in nodes
         if node.gpu_used_count > held.get(node.name, 0)
     ]
+
+
+class Doubts:
+    """Tells passing disagreements of one look from those that stay.
+
+    Jobs and nodes are read a few milliseconds apart: a job that starts in between shows on one
+    side only. What two looks in a row show is a real problem.
+    """
+
+    def __init__(self) -> None:
+        self._last: set[tuple[str, str]] = set()
+
+    def lasting(self, found: Sequence[Problem]) -> list[Problem]:
+        """Those of the problems whose subject was in doubt in the look before, too."""
+        stays = [p for p in found if (p.kind, p.subject) in self._last]
+        self._last = {(p.kind, p.subject) for p in found}
+        return stays

@@ -50,22 +50,22 @@ class Writer:
     def patch(self, patches: Sequence[JobPatch]) -> tuple[Outcome, ...]:
         """Write the patches; one outcome each, in order.
 
-        A pin (``required_nodes`` not empty) or a hold is only sent to a job that is pending at
+        A node list (an empty one too) or a hold is only sent to a job that is pending at
         this moment, and in a way that slurmctld refuses if it has started meanwhile.
         """
         verdicts: dict[int, Said] = {}
         plans: dict[int, tuple[Command, ...]] = {}
-        delicate = [p.key for p in patches if p.required_nodes or p.hold is True]
+        delicate = [p.key for p in patches if p.required_nodes is not None or p.hold is True]
         seen = dict(self._look(delicate)) if delicate else {}
         unguarded = self._lease_unguarded(patches, seen)
         for index, patch in enumerate(patches):
             job = seen.get(patch.key)
             guard = None
-            if patch.required_nodes or patch.hold is True:
+            if patch.required_nodes is not None or patch.hold is True:
                 if job is None or not job.state.pending or unguarded.get(index, True) is False:
                     verdicts[index] = _NOT_PENDING
                     continue
-                if patch.required_nodes:
+                if patch.required_nodes is not None:
                     guard = start_guard(job)
                     if guard is None and patch.begin_s is None:
                         # The guard lease must not outlive this call.
@@ -177,7 +177,7 @@ class Writer:
         plans: dict[int, tuple[Command, ...]] = {}
         for index, patch in enumerate(patches):
             job = seen.get(patch.key)
-            if patch.required_nodes and job is not None and start_guard(job) is None:
+            if patch.required_nodes is not None and job is not None and start_guard(job) is None:
                 lease = Command(
                     ("update", f"JobId={patch.address}", f"StartTime=now+{_GUARD_LEASE_S}")
                 )

@@ -66,3 +66,57 @@ def test_recover_may_die_as_well(slurm: Slurm, frail: Make, point: str) -> None:
     assert beside.wait_dead(20) == 9, beside.log()
     beside.command("recover", "--fail-open")
     assert queue.left_behind(read(slurm)) == []
+
+
+def held_by_us(slurm: Slurm, beside: Frail) -> tuple[int, Queue]:
+    """A job on all nodes, and two that the daemon holds; it lives."""
+    queue = Queue(slurm)
+    block = queue.add(Wish(nodes=4), "--gpus-per-node=8", run_s=300)
+    slurm.wait_state([block], {"RUNNING"}, 15)
+    for _ in range(2):
+        queue.add(Wish(), "--gpus-per-node=8")
+    beside.start()
+    wait_for(lambda: len(slurm.held()) == 2, 20, "both held", beside.log)
+    beside.wait_cycles(1)
+    return block, queue
+
+
+@pytest.mark.parametrize("way", ["stop", "recover", "cycle"])
+def test_holds_without_notes_are_given_back(slurm: Slurm, frail: Make, way: str) -> None:
+    """The ledger alone must do where AdminComment is not to be written."""
+    beside = frail(levers__defer="hold", levers__frontier="wide", levers__undo_notes="off")
+    _, queue = held_by_us(slurm, beside)
+    if way == "stop":
+        beside.stop()
+    else:
+        beside.kill()
+        words = (
+            ("recover", "--fail-open") if way == "recover" else ("cycle", "--set", "mode=observe")
+        )
+        beside.command(*words)
+    assert queue.left_behind(read(slurm)) == []
+
+
+def test_a_note_that_was_overwritten_keeps_no_job_held(slurm: Slurm, frail: Make) -> None:
+    """Another tool writes its own AdminComment over our note; the ledger still knows."""
+    beside = frail(levers__defer="hold", levers__frontier="wide")
+    block, queue = held_by_us(slurm, beside)
+    jobs = [job for job in queue.wishes if job != block]
+    for job in jobs:
+        slurm.update(job, AdminComment="ticket-7")
+        queue.wishes[job].admin_comment = "ticket-7"
+    beside.wait_cycles(2)
+    slurm.run("scancel", str(block))
+    slurm.wait_completed(jobs, 25)
+
+
+def test_recover_lifts_a_hold_whose_note_was_overwritten(slurm: Slurm, frail: Make) -> None:
+    beside = frail(levers__defer="hold", levers__frontier="wide")
+    block, queue = held_by_us(slurm, beside)
+    beside.kill()
+    for job in queue.wishes:
+        if job != block:
+            slurm.update(job, AdminComment="ticket-7")
+            queue.wishes[job].admin_comment = "ticket-7"
+    beside.command("recover", "--fail-open")
+    assert queue.left_behind(read(slurm)) == []

@@ -102,14 +102,9 @@ def pinned_and_running(slurm: Slurm, beside: Frail) -> int:
     return job
 
 
-@pytest.mark.parametrize("ledger", ["kept", "lost"])
-def test_a_requeued_job_loses_our_pin(slurm: Slurm, frail: Make, ledger: str) -> None:
+def test_a_requeued_job_loses_our_pin(slurm: Slurm, frail: Make) -> None:
     beside = frail(levers__frontier="wide")
     job = pinned_and_running(slurm, beside)
-    if ledger == "lost":
-        beside.kill()
-        beside.lose_ledger()
-        beside.start()
     slurm.run("scontrol", "requeue", str(job))
     one = wait_seen(slurm, job, "pending, unpinned", lambda s: s.pending and not s.required)
     assert one.admin_comment == "", one

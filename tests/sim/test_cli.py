@@ -26,7 +26,9 @@ def call(*words: str) -> int:
 
 def test_run_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("run", *SMALL) == 0
-    assert "fifo easy (ideal)" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "fifo easy (ideal)" in text
+    assert max(len(line) for line in text.splitlines()) <= 80
 
 
 def test_compare_runs_each_policy_with_each_driver(
@@ -34,7 +36,7 @@ def test_compare_runs_each_policy_with_each_driver(
 ) -> None:
     found = tmp_path / "c.csv"
     call("compare", *SMALL, "--policies", "stock,fifo:none,sjf", "--drivers", "ideal,order",
-         "--seeds", "1,2", "--csv", str(found))  # fmt: skip
+         "--seeds", "1,2", "--interval-s", "3600", "--csv", str(found))  # fmt: skip
     with found.open() as file:
         rows = list(csv.DictReader(file))
     assert [r["scenario"] for r in rows[::2]] == [

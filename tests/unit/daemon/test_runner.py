@@ -16,7 +16,7 @@ from slurm_ext.daemon.recover import fail_open
 from slurm_ext.daemon.runner import Runner
 from slurm_ext.errors import JournalError, SlurmUnavailableError
 from slurm_ext.model.decision import JobPatch, Lever
-from slurm_ext.model.job import NodeShare
+from slurm_ext.model.job import Job, NodeShare
 from slurm_ext.model.observation import Observation, Reservation
 from slurm_ext.slurm.port import Outcome
 from tests.builders import job, node, observation
@@ -194,7 +194,7 @@ def test_fail_open_gives_everything_back(journal: Journal, with_ledger: bool) ->
     fake = FakeSlurm(now_obs([theirs]))
     runner(fake, journal).run()
     assert fake.obs.jobs[0].begin_s is not None
-    fail_open(fake, journal if with_ledger else None, can_note=True)
+    fail_open(fake, journal if with_ledger else None, can_note=True, notes=True)
     assert fake.obs.jobs[0].begin_s is None
     assert fake.obs.jobs[0].admin_comment == "theirs"
 
@@ -202,9 +202,9 @@ def test_fail_open_gives_everything_back(journal: Journal, with_ledger: bool) ->
 def test_fail_open_twice_changes_nothing_more(journal: Journal) -> None:
     fake = FakeSlurm(now_obs([job(1, gpus=8)]))
     runner(fake, journal).run()
-    fail_open(fake, journal, can_note=True)
+    fail_open(fake, journal, can_note=True, notes=True)
     count = len(fake.sent)
-    assert fail_open(fake, journal, can_note=True).given_back == set()
+    assert fail_open(fake, journal, can_note=True, notes=True).given_back == set()
     assert len(fake.sent) == count
 
 
@@ -213,7 +213,7 @@ def test_fail_open_deletes_only_our_reservations(journal: Journal) -> None:
     ours = Reservation("slurm_ext_7", obs.now_s, obs.now_s + 60, ("n1",))
     theirs = Reservation("maint", obs.now_s, obs.now_s + 60, ("n1",))
     fake = FakeSlurm(replace(obs, reservations=(ours, theirs)))
-    assert fail_open(fake, journal, can_note=True).reservations == ["slurm_ext_7"]
+    assert fail_open(fake, journal, can_note=True, notes=True).reservations == ["slurm_ext_7"]
     assert fake.deleted == ["slurm_ext_7"]
 
 
@@ -221,7 +221,7 @@ def test_what_slurm_refuses_stays_in_the_ledger(journal: Journal) -> None:
     fake = FakeSlurm(now_obs([job(1, gpus=8)]))
     runner(fake, journal).run()
     fake.refuse = {1}
-    assert fail_open(fake, journal, can_note=True).left
+    assert fail_open(fake, journal, can_note=True, notes=True).left
     assert len(journal.entries()) == 1
 
 
@@ -233,3 +233,52 @@ def test_tokens_refill_up_to_the_burst() -> None:
     assert tokens.take(10, 0.0) == 4
     assert tokens.take(10, 1.0) == 2
     assert tokens.take(10, 100.0) == 4
+
+
+# -- holds -------------------------------------------------------------------------------
+
+HOLD = {"levers.defer": "hold", "backfill.fences": 1}
+
+
+def held_fake(journal: Journal, *, can_note: bool, **overrides: object) -> tuple[FakeSlurm, Runner]:
+    """A job of which the daemon holds: it would pass the fence of the first."""
+    jobs = [job(9, gpus=4, on={"n1": 4}), job(1, gpus=8), job(2, gpus=2, limit=99_999)]
+    obs = now_obs(jobs, [node("n1", used=range(4), cpus_used=4)])
+    running = tuple(replace(j, end_s=obs.now_s + 600) if j.state.running else j for j in obs.jobs)
+    fake = FakeSlurm(replace(obs, jobs=running))
+    daemon = Runner(config(**{**HOLD, **overrides}), fake, journal, can_note=can_note)
+    daemon.run()
+    assert by_id(fake, 2).held
+    return fake, daemon
+
+
+def by_id(fake: FakeSlurm, job_id: int) -> Job:
+    return next(j for j in fake.obs.jobs if j.job_id == job_id)
+
+
+@pytest.mark.parametrize(
+    ("can_note", "overrides"),
+    [
+        pytest.param(True, {}, id="with-notes"),
+        pytest.param(True, {"levers.undo_notes": "off"}, id="notes-off"),
+        pytest.param(False, {}, id="operator"),
+    ],
+)
+def test_a_hold_is_lifted_at_the_end(
+    journal: Journal, can_note: bool, overrides: dict[str, object]
+) -> None:
+    fake, _ = held_fake(journal, can_note=can_note, **overrides)
+    notes = can_note and not overrides
+    assert fail_open(fake, journal, can_note=can_note, notes=notes).left == []
+    assert not by_id(fake, 2).held
+    assert by_id(fake, 2).admin_comment == ""
+
+
+def test_a_hold_whose_note_was_overwritten_is_still_ours(journal: Journal) -> None:
+    fake, daemon = held_fake(journal, can_note=True)
+    daemon.run()  # sees the hold with its note
+    jobs = tuple(replace(j, admin_comment="theirs") if j.held else j for j in fake.obs.jobs)
+    fake.obs = replace(fake.obs, jobs=jobs)
+    fail_open(fake, journal, can_note=True, notes=True)
+    assert not by_id(fake, 2).held
+    assert by_id(fake, 2).admin_comment == "theirs"

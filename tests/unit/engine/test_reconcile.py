@@ -111,6 +111,30 @@ def test_without_site_factor_the_frontier_is_wide() -> None:
     assert {p.lever for p in step.plan.patches} == {Lever.LEASE}
 
 
+def test_the_first_blocked_job_is_not_left_on_a_lease_it_no_longer_needs() -> None:
+    """Hidden from Slurm it would hold nobody back, and a job behind it would take its room."""
+    jobs = blocked_and_small()
+    jobs[1], entry = leased(jobs[1], NOW + 200)
+    restored = patches(small_cluster(jobs, entry), Lever.RESTORE)[1]
+    assert restored.begin_s == 0
+
+
+def test_the_first_blocked_job_waits_deferred_while_slurm_could_still_start_it() -> None:
+    """The node is free until the jobs before it have started."""
+    jobs = [job(1, gpus=4, submit=NOW - 60), job(2, gpus=4, submit=NOW - 50),
+            job(3, gpus=8, submit=NOW - 40)]  # fmt: skip
+    found = patches(step_with(jobs), Lever.LEASE)
+    assert found[3].why == "defer"
+
+
+def test_a_later_blocked_job_keeps_its_lease_until_it_lapses() -> None:
+    jobs = [*blocked_and_small(), job(3, gpus=8, submit=NOW - 20)]
+    jobs[3], entry = leased(jobs[3], NOW + 200)
+    step = small_cluster(jobs, entry)
+    assert 3 not in patches(step, Lever.LEASE)
+    assert 3 not in patches(step, Lever.RESTORE)
+
+
 @pytest.mark.parametrize(("left", "renewed"), [(290, False), (150, False), (100, True), (5, True)])
 def test_a_lease_is_renewed_only_when_it_is_due(left: int, renewed: bool) -> None:
     jobs = blocked_and_small()

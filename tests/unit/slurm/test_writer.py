@@ -75,11 +75,14 @@ def test_a_pin_is_not_sent_to_a_job_that_does_not_wait(look: dict[JobKey, Job]) 
     assert runner.sent == []
 
 
-def test_clearing_a_pin_needs_no_look() -> None:
+def test_clearing_a_pin_is_guarded_as_well() -> None:
+    """On a running job it would be an error that looks serious ("Invalid node name")."""
     runner = Listener()
     patch = JobPatch(WAITS.key, "1", Lever.UNPIN, required_nodes=())
-    assert writer(runner).patch([patch])[0].ok
-    assert runner.sent == ["update JobId=1 ReqNodeList="]
+    assert writer(runner, seen(WAITS)).patch([patch])[0].ok
+    assert runner.sent == ["update JobId=1 Partition=gpu, ReqNodeList="]
+    (outcome,) = writer(runner, seen(RUNS)).patch([patch])
+    assert (outcome.ok, outcome.benign) == (False, True)
 
 
 def test_several_partitions_are_leased_first_and_get_their_begin_back() -> None:
