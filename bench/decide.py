@@ -1,6 +1,6 @@
 """decide() alone on a generated queue: CPU seconds and memory at growing sizes.
 
-    python3 bench/decide.py [--jobs N --nodes N] [--profile]
+python3 bench/decide.py [--jobs N --nodes N] [--profile]
 """
 
 from __future__ import annotations

@@ -20,7 +20,11 @@ SHARED = Spec(
         NodeGroup(name="a", count=2, features="air"),
         NodeGroup(name="b", count=2, features="ib"),
     ),
-    partitions=(Partition("gpu", default=True), Partition("late", nodes="b[1-2]")),
+    partitions=(
+        Partition("gpu", default=True),
+        Partition("early", nodes="a[1-2]"),
+        Partition("late", nodes="b[1-2]"),
+    ),
     sched="tuned",
     priority="multifactor",
     params=(Param("Licenses", "sim:4"),),

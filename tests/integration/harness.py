@@ -237,7 +237,7 @@ class Daemon:
         self.settings |= changes
         top, sections = [], {}
         for dotted, value in self.settings.items():
-            *section, key = dotted.split("__")
+            *section, key = dotted.split("__")  # a.b.key as a__b__key
             line = f"{key} = {json.dumps(value)}"
             if section:
                 sections.setdefault(".".join(section), []).append(line)

@@ -90,24 +90,28 @@ def test_enforce_records_every_start(
     assert not missing, slurm.describe(sorted(missing))
     assert len(starts) == len(jobs) + 3  # the array's other tasks
     single = [row for row in starts if row["why"] != "array_task"]
-    assert sum(row["same_nodes"] for row in single) >= 0.9 * len(single)
+    # The first blocked job is left visible to Slurm, which may place it by itself.
+    assert sum(row["same_nodes"] for row in single) >= 0.8 * len(single)
 
 
-@pytest.mark.parametrize("mode", ["order", "enforce"])
 @pytest.mark.parametrize("policy", ["fifo", "sjf"])
 def test_starts_follow_the_planned_order(
-    slurm: Slurm, daemon: Callable[..., Daemon], policy: str, mode: str
+    slurm: Slurm, daemon: Callable[..., Daemon], policy: str
 ) -> None:
-    """Jobs that each fill partition ``late``: one after the other, as the policy orders them."""
-    late = ("--partition=late", "--nodes=2", "--gpus-per-node=8", "--cpus-per-task=1", "--mem=100")
-    beside = daemon(mode=mode, policy__name=policy, backfill__kind="none")
-    first = slurm.submit(*late, run_s=5)
-    slurm.wait_state([first], {"RUNNING"}, 20)
-    limits = (7, 3, 9, 1, 5)
-    jobs = {slurm.submit(*late, f"--time={n}", run_s=1): n for n in limits}
-    slurm.wait_completed(list(jobs), 60)
-    for row in beside.actions():
-        print(row["at_s"], row["job_id"], row["lever"], row["why"], row["patch"])
-    print({job: (slurm.show(job, "StartTime")["StartTime"], n) for job, n in jobs.items()})
-    started = sorted(jobs, key=lambda job: slurm.show(job, "StartTime")["StartTime"])
-    assert started == sorted(jobs, key=jobs.__getitem__ if policy == "sjf" else int)
+    """Jobs that each fill their partition, in mode order on one and enforce on the other."""
+    beside = daemon(mode="order", partitions__late__mode="enforce", policy__name=policy,
+                    backfill__kind="none")  # fmt: skip
+    whole = ("--nodes=2", "--gpus-per-node=8", "--cpus-per-task=1", "--mem=100")
+    first = [slurm.submit(f"--partition={name}", *whole, run_s=5) for name in ("early", "late")]
+    slurm.wait_state(first, {"RUNNING"}, 20)
+    limits = (5, 3, 7, 1)
+    jobs = {
+        name: {slurm.submit(f"--partition={name}", *whole, f"--time={n}"): n for n in limits}
+        for name in ("early", "late")
+    }
+    slurm.wait_completed([*jobs["early"], *jobs["late"]], 60)
+    for name, mine in jobs.items():
+        started = sorted(mine, key=lambda job: slurm.show(job, "StartTime")["StartTime"])
+        sent = [a for a in beside.actions() if a["job_id"] in mine]
+        wanted = sorted(mine, key=mine.__getitem__ if policy == "sjf" else int)
+        assert started == wanted, (name, sent)

@@ -52,7 +52,8 @@ def clusters(draw: st.DrawFn) -> Observation:
         first = 0 if busy_type == next(iter(have), "") else sum(have.values()) - have.get("v100", 0)
         nodes.append(
             node(name, types=have or {"a100": 1}, cpus=16, mem=8000,
-                 used=range(first, first + busy), cpus_used=busy, threads=draw(st.sampled_from([1, 2])))
+                 used=range(first, first + busy), cpus_used=busy,
+                 threads=draw(st.sampled_from([1, 2])))
         )  # fmt: skip
         if busy:
             running.append(job(100 + i, on={name: busy}, type=busy_type, cpus=busy,

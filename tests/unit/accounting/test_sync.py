@@ -53,6 +53,13 @@ def test_nothing_new_changes_nothing(store: Store) -> None:
     assert (report.new, report.total, report.stopped) == (0, 5, "")
 
 
+def test_a_sync_within_the_same_second_still_asks(store: Store) -> None:
+    slurm = daily(5)
+    sync(store, slurm, NOW, since_s=T0)
+    slurm.fail_at[slurm.calls + 1] = SlurmUnavailableError("gone")
+    assert sync(store, slurm, NOW).unavailable
+
+
 def test_long_job_in_many_windows_is_one_attempt(store: Store) -> None:
     slurm = FakeSacct([ran(1, T0, 9 * DAY_S)])
     report = sync(store, slurm, NOW, since_s=T0)
@@ -103,7 +110,7 @@ def test_no_accounting_says_what_to_set(store: Store) -> None:
 def test_older_history_is_read_newest_first_without_a_hole(store: Store) -> None:
     slurm = daily(10)
     sync(store, slurm, NOW, since_s=T0 + 8 * DAY_S)
-    slurm.fail_at[slurm.calls + 3] = SlurmUnavailableError("gone")
+    slurm.fail_at[slurm.calls + 4] = SlurmUnavailableError("gone")
     sync(store, slurm, NOW, since_s=T0)
     assert store.covered() == Covered(T0 + 6 * DAY_S, NOW, NOW)
     assert sync(store, slurm, NOW, since_s=T0).total == 10

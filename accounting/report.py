@@ -1,0 +1,99 @@
+"""Right-sizing: what was asked for against what was used, as suggestions only.
+
+Time limits are judged from the store. CPUs and memory used are in job steps, which a sync with
+``-X`` leaves out (sacct(1)); they are not judged here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import ceil
+from statistics import median
+
+import numpy as np
+
+from slurm_ext.accounting.features import stem
+from slurm_ext.accounting.record import Attempt, Outcome
+
+LEAST_JOBS = 5
+MARGIN = 1.2
+STEP_S = 900
+WORTH = 0.7
+"""A suggestion is made where it is at most this share of the usual limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitAdvice:
+    """One kind of work of one user; seconds.
+
+    ``suggested_s``: p95 of its run times plus a fifth, rounded up to a quarter of an hour.
+    ``reserved_gpu_h``: GPU-hours promised beyond the run time, in which backfill could not count on
+    these GPUs; ``freed_gpu_h``: what of it the suggestion would have given back.
+    ``timeouts``: attempts that reached their limit (too short, so nothing is suggested).
+    """
+
+    user: str
+    account: str
+    stem: str
+    jobs: int
+    gpus: float
+    limit_s: float
+    used_s: float
+    suggested_s: int | None
+    timeouts: int
+    reserved_gpu_h: float
+    freed_gpu_h: float
+
+
+def limit_advice(attempts: Iterable[Attempt], *, least: int = LEAST_JOBS) -> list[LimitAdvice]:
+    """Kinds of work with enough finished jobs with a limit, the most GPU-hours freed first."""
+    groups: dict[tuple[str, str, str], list[Attempt]] = {}
+    for attempt in attempts:
+        if attempt.limit_s and attempt.end_s is not None and attempt.run_s > 0:
+            key = (attempt.user, attempt.account, stem(attempt.name))
+            groups.setdefault(key, []).append(attempt)
+    found = [
+        _advice(key, rows)
+        for key, rows in groups.items()
+        if sum(r.outcome == Outcome.ENDED for r in rows) >= least
+    ]
+    return sorted(found, key=lambda a: (-a.freed_gpu_h, -a.reserved_gpu_h, a.user, a.stem))
+
+
+def _advice(key: tuple[str, str, str], rows: list[Attempt]) -> LimitAdvice:
+    done = [r for r in rows if r.outcome == Outcome.ENDED]
+    timeouts = sum(r.state == "TIMEOUT" for r in rows)
+    limit_s = median(r.limit_s or 0 for r in done)
+    used_s = float(np.quantile([r.run_s for r in done], 0.95))
+    better_s = max(STEP_S, ceil(used_s * MARGIN / STEP_S) * STEP_S)
+    suggested = better_s if better_s <= WORTH * limit_s and not timeouts else None
+    reserved = sum(r.gpus_alloc * max(0, (r.limit_s or 0) - r.run_s) for r in done)
+    freed = 0
+    if suggested is not None:
+        freed = sum(r.gpus_alloc * max(0, (r.limit_s or 0) - max(suggested, r.run_s)) for r in done)
+    return LimitAdvice(
+        *key, len(done), median(r.gpus_alloc for r in done), limit_s, used_s, suggested, timeouts,
+        reserved / 3600, freed / 3600,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class LimitShare:
+    """How much of their limits jobs use: quantiles of limit / run time, and jobs counted."""
+
+    jobs: int
+    p10: float
+    p50: float
+    p90: float
+
+
+def overestimate(attempts: Iterable[Attempt]) -> LimitShare | None:
+    """Limit over run time of jobs that ended by themselves; None without any."""
+    ratios = [
+        a.limit_s / max(1, a.run_s) for a in attempts if a.limit_s and a.outcome == Outcome.ENDED
+    ]
+    if not ratios:
+        return None
+    p10, p50, p90 = np.quantile(ratios, (0.1, 0.5, 0.9))
+    return LimitShare(len(ratios), float(p10), float(p50), float(p90))

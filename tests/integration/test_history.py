@@ -1,0 +1,175 @@
+"""History from a real slurmdbd: what ended is read once, learnt from, and told again."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from minislurm import NodeGroup, Spec, User
+
+from slurm_ext.accounting.artefact import load
+from slurm_ext.accounting.features import Features
+from slurm_ext.accounting.fit import fit
+from slurm_ext.accounting.record import Attempt, Outcome
+from slurm_ext.accounting.sacct import Skipped, read_dump, read_window
+from slurm_ext.accounting.sacct_json import differences, parse_json
+from slurm_ext.accounting.store import Store
+from slurm_ext.accounting.sync import sync
+from slurm_ext.slurm.run import Runner
+from slurm_ext.slurm.times import stamp
+
+from .conftest import running
+from .harness import Slurm, wait_for
+
+pytestmark = pytest.mark.slurm
+
+USER = "hi-user1"
+SPEC = Spec(
+    name="history",
+    groups=(NodeGroup(count=2),),
+    accounting=True,
+    sched="tuned",
+    users=(User(USER),),
+)
+SMALL = ("--gpus-per-node=1", "--cpus-per-task=1", "--mem=100")
+HOSTILE = "a|b\n9|9|root|forged"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Slurm]:
+    with running(SPEC) as slurm:
+        yield slurm
+
+
+@pytest.fixture(scope="module")
+def runner(cluster: Slurm) -> Runner:
+    return Runner(environ={**os.environ, **cluster.env})
+
+
+@pytest.fixture(scope="module")
+def done(cluster: Slurm, runner: Runner) -> dict[str, int]:
+    """A finished job, a hostile one, a cancelled one, a requeued one; known to slurmdbd."""
+    began = int(time.time())
+    jobs = {
+        "plain": cluster.submit(*SMALL, "--job-name=train_1", run_s=1, user=USER),
+        "hostile": cluster.submit(*SMALL, f"--job-name={HOSTILE}", run_s=1, user=USER),
+        "cancelled": cluster.submit(*SMALL, run_s=60, user=USER),
+        "requeued": cluster.submit(*SMALL, run_s=60, user=USER),
+    }
+    long = [jobs["cancelled"], jobs["requeued"]]
+    cluster.wait_state(long, {"RUNNING"}, 30)
+    # An attempt cut off within its first second is no attempt: let these two become older.
+    wait_for(lambda: int(time.time()) > began + 3, 20, "three seconds")
+    cluster.run("scontrol", "requeue", str(jobs["requeued"]))
+    cluster.run("scancel", str(jobs["cancelled"]))
+    cluster.wait_ended([jobs["plain"], jobs["hostile"], jobs["cancelled"]], 60)
+
+    def recorded() -> bool:
+        found = {a.job_id for a in window(runner) if not a.open}
+        return found >= set(jobs.values())
+
+    wait_for(recorded, 60, "all in slurmdbd", lambda: window(runner))
+    return jobs
+
+
+def window(runner: Runner) -> list[Attempt]:
+    now_s = int(time.time())
+    return read_window(runner, now_s - 3600, now_s)[0]
+
+
+def by_job(attempts: list[Attempt], job_id: int) -> list[Attempt]:
+    return [a for a in attempts if a.job_id == job_id]
+
+
+def test_attempts_are_what_happened(runner: Runner, done: dict[str, int]) -> None:
+    found = window(runner)
+    (plain,) = by_job(found, done["plain"])
+    assert (plain.state, plain.outcome, plain.user) == ("COMPLETED", Outcome.ENDED, USER)
+    assert (plain.gpus_req, plain.gpus_alloc, plain.limit_s) == (1, 1, 60)
+    assert 1 <= plain.run_s <= 5
+    (cancelled,) = by_job(found, done["cancelled"])
+    assert (cancelled.state, cancelled.outcome) == ("CANCELLED", Outcome.CENSORED)
+    assert cancelled.killed_by_uid == 0
+    first = by_job(found, done["requeued"])[0]
+    assert (first.state, first.outcome) == ("REQUEUED", Outcome.CENSORED)
+
+
+def test_hostile_name_stays_a_name(runner: Runner, done: dict[str, int]) -> None:
+    (made,) = by_job(window(runner), done["hostile"])
+    assert (made.name, made.user) == (HOSTILE, USER)
+    assert {a.user for a in window(runner)} == {USER}
+
+
+def test_text_and_json_agree(runner: Runner, done: dict[str, int]) -> None:
+    now_s = int(time.time())
+    span = ("-S", stamp(now_s - 3600), "-E", stamp(now_s))
+    answer: dict[str, Any] = json.loads(runner.ask(["sacct", "--json", "-D", "-X", "-a", *span]))
+    assert differences(window(runner), list(parse_json(answer, Skipped()))) == []
+
+
+def test_dump_of_the_whole_is_read_but_for_broken_lines(
+    runner: Runner, done: dict[str, int], tmp_path: Path
+) -> None:
+    columns = "JobID,User,State,Submit,Start,End,Elapsed,Timelimit,AllocTRES,JobName"
+    path = tmp_path / "dump"
+    path.write_text(runner.ask(["sacct", "-P", "-X", "-D", "-a", f"--format={columns}"]))
+    skipped = Skipped()
+    found = {a.job_id for a in read_dump(path, skipped)}
+    assert set(done.values()) <= found
+    assert 9 not in found  # the forged line has too few fields
+
+
+def test_second_sync_adds_only_what_is_new(
+    cluster: Slurm, runner: Runner, done: dict[str, int], tmp_path: Path
+) -> None:
+    with Store.open(tmp_path / "h.db") as store:
+        first = sync(store, runner, int(time.time()), since_s=int(time.time()) - 3600)
+        assert first.stopped == ""
+        assert first.total >= len(done)
+        assert sync(store, runner, int(time.time())).new == 0
+        more = cluster.submit(*SMALL, "--job-name=train_2", run_s=1, user=USER)
+        cluster.wait_completed([more], 30)
+        seen: list[int] = []
+
+        def arrived() -> bool:
+            seen.append(sync(store, runner, int(time.time())).new)
+            return store.count("job_id = ? AND end_s IS NOT NULL", (more,)) == 1
+
+        wait_for(arrived, 30, "the new job in the store", lambda: list(store.attempts()))
+        assert sum(seen) == 1
+
+
+def test_learnt_from_what_was_read(runner: Runner, done: dict[str, int], tmp_path: Path) -> None:
+    now_s = int(time.time())
+    with Store.open(tmp_path / "h.db") as store:
+        sync(store, runner, now_s, since_s=now_s - 3600)
+        head = fit(store, tmp_path / "d.npz", now_s)
+    assert head.cluster == "history"
+    loaded = load(tmp_path / "d.npz", now_s, cluster="history")
+    job = Features(USER, "lab", "gpu", "normal", "train_#", gpus=1, cpus=1, limit_s=60)
+    found = loaded.estimate(job)
+    assert found is not None
+    assert 1 <= found.point_s <= 5
+    assert found.level.startswith("user")
+
+
+def test_slurmdbd_down_keeps_what_is_there(
+    cluster: Slurm, runner: Runner, done: dict[str, int], tmp_path: Path
+) -> None:
+    with Store.open(tmp_path / "h.db") as store:
+        now_s = int(time.time())
+        before = sync(store, runner, now_s, since_s=now_s - 3600)
+        cluster.cluster.kill("slurmdbd")
+        try:
+            report = sync(store, runner, int(time.time()))
+        finally:
+            cluster.cluster.restart("slurmdbd")
+        assert "what is stored is kept" in report.stopped
+        assert report.total == before.total
+        assert store.covered() == before.covered
+        assert sync(store, runner, int(time.time())).stopped == ""
