@@ -97,17 +97,29 @@ class Service:
     def _cycle(self, runner: Runner, journal: Journal, publisher: Publisher) -> CycleResult | None:
         try:
             result = runner.run()
-        except (SlurmUnavailableError, SlurmCommandError, JournalError) as error:
-            self._failures += 1
-            log.error("cycle %d: %s", runner.cycle, error)
-            runner.note_failure(error, int(time.time()))
-            publisher.failed(str(error), int(time.time()))
-            if isinstance(error, JournalError) and self._failures > 1:
+        except (SlurmUnavailableError, SlurmCommandError) as error:
+            self._failed(runner, publisher, error)
+            return None
+        except JournalError as error:
+            self._failed(runner, publisher, error)
+            if self._failures > 1:
                 self._release_holds(journal)
+            return None
+        except Exception as error:
+            # A fault of ours must neither end the daemon nor leave a job held meanwhile.
+            log.exception("cycle %d", runner.cycle)
+            self._failed(runner, publisher, SlurmExtError(f"internal error: {error!r}"))
+            self._release_holds(journal)
             return None
         self._failures = 0
         publisher.publish(snapshot(result, self.config))
         return result
+
+    def _failed(self, runner: Runner, publisher: Publisher, error: SlurmExtError) -> None:
+        self._failures += 1
+        log.error("cycle %d: %s", runner.cycle, error)
+        runner.note_failure(error, int(time.time()))
+        publisher.failed(str(error), int(time.time()))
 
     def _pause_s(self, result: CycleResult | None, spent_s: float) -> float:
         """Seconds until the next cycle: the interval, an early wake, or the back-off."""
