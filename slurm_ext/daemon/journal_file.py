@@ -28,7 +28,7 @@ CREATE TABLE entry (
   excluded TEXT NOT NULL CHECK (json_valid(excluded)),
   original_excluded TEXT NOT NULL CHECK (json_valid(original_excluded)),
   site_factor INTEGER NOT NULL, original_site_factor INTEGER NOT NULL,
-  first_deferred_s INTEGER, deferred_s INTEGER NOT NULL, released_s INTEGER,
+  deferred_since_s INTEGER, deferred_s INTEGER NOT NULL, released_s INTEGER,
   planned_nodes TEXT NOT NULL CHECK (json_valid(planned_nodes)),
   planned_rank INTEGER NOT NULL, tasks INTEGER NOT NULL, surrendered TEXT NOT NULL,
   PRIMARY KEY (job_id, submit_s)) STRICT, WITHOUT ROWID"""

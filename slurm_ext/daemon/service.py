@@ -19,6 +19,7 @@ from slurm_ext.errors import (
     SlurmExtError,
     SlurmUnavailableError,
 )
+from slurm_ext.model.decision import Mode
 from slurm_ext.slurm.port import SlurmPort
 
 from .config import Config
@@ -84,7 +85,7 @@ class Service:
             started = time.monotonic()
             result = self._cycle(runner, journal, publisher)
             if result is not None:
-                self._beat(heartbeat)
+                self._beat(heartbeat, result)
                 if self.on_cycle is not None:
                     self.on_cycle(result)
                 pruned_day = self._prune(journal, pruned_day)
@@ -137,9 +138,13 @@ class Service:
         self._wake.wait(seconds)
         self._wake.clear()
 
-    def _beat(self, heartbeat: Heartbeat) -> None:
+    def _beat(self, heartbeat: Heartbeat, result: CycleResult) -> None:
+        """A sign of life for job_submit.lua, but only while we would plan what it defers."""
         try:
-            heartbeat.beat(int(time.time()), self.config.cycle.interval_s)
+            if Mode.ENFORCE in result.plan.modes.values():
+                heartbeat.beat(int(time.time()), self.config.cycle.interval_s)
+            else:
+                heartbeat.stop()
         except OSError as error:
             log.warning("heartbeat %s: %s", heartbeat.path, error)
 

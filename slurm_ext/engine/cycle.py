@@ -103,7 +103,7 @@ def carried(obs: Observation, ledger: Mapping[JobKey, LedgerEntry]) -> Mapping[J
             continue
         carried[job.key] = replace(
             entry, key=job.key, lease_until_s=None, held=False, released_s=None,
-            first_deferred_s=None, original_begin_s=0,
+            deferred_since_s=None, original_begin_s=0,
         )  # fmt: skip
     return carried
 
@@ -118,12 +118,11 @@ def _sort(obs: Observation, ctx: Context) -> tuple[list[JobView], list[Aside], l
         found = look_at(job, obs, ctx)
         if isinstance(found, JobView) and guard.overdue(found.entry, ctx, obs.now_s):
             assert found.entry is not None
-            assert found.entry.first_deferred_s is not None
             surrendered.append(guard.surrender(found.entry))
             found = Aside(
                 job,
                 reason("max_deferral", Stage.GUARD,
-                       deferred_s=obs.now_s - found.entry.first_deferred_s),
+                       deferred_s=guard.deferred_s(found.entry, obs.now_s)),
                 False,
                 found.entry,
             )  # fmt: skip

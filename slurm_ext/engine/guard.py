@@ -18,11 +18,17 @@ BREAKER_S = 900
 """How long a partition stays in ``order`` after the idle-waste breaker fell."""
 
 
-def overdue(entry: LedgerEntry | None, ctx: Context, now_s: int) -> bool:
+def deferred_s(entry: LedgerEntry, now_s: EpochS) -> int:
+    """Seconds a job has been deferred in all."""
+    since = entry.deferred_since_s
+    return entry.deferred_s + (0 if since is None else max(0, now_s - since))
+
+
+def overdue(entry: LedgerEntry | None, ctx: Context, now_s: EpochS) -> bool:
     """Whether a job has been deferred as long as it may be; then it belongs to Slurm."""
-    if entry is None or entry.first_deferred_s is None or ctx.guard.max_deferral_s <= 0:
+    if entry is None or ctx.guard.max_deferral_s <= 0:
         return False
-    return now_s - entry.first_deferred_s > ctx.guard.max_deferral_s
+    return deferred_s(entry, now_s) > ctx.guard.max_deferral_s
 
 
 def surrender(entry: LedgerEntry) -> LedgerEntry:

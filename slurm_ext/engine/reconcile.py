@@ -15,7 +15,7 @@ from slurm_ext.model.ledger import MARK, LedgerEntry, UndoNote, with_note
 from slurm_ext.model.units import EpochS
 
 from .ladder import rungs
-from .restore import note_of, restoration
+from .restore import empty, note_of, restoration
 from .settings import LeverSettings
 from .view import Aside, JobView
 
@@ -73,7 +73,7 @@ class Reconciler:
     def _rank(self, views: Sequence[JobView]) -> None:
         by_partition: dict[str, list[JobView]] = {}
         for view in views:
-            if view.mode is not Mode.OBSERVE and not view.held_by_us:
+            if view.mode is not Mode.OBSERVE and not view.held_by_us and view.job.partitions:
                 by_partition.setdefault(view.job.partitions[0], []).append(view)
         for members in by_partition.values():
             ahead = [v for v in members if self._verdict(v) in (Verdict.STARTING, Verdict.START)]
@@ -169,7 +169,7 @@ class Reconciler:
             self._rank_only(view, entry)
             return
         user_begin = view.user_begin_s if view.leased else (job.begin_s or 0)
-        first = entry.first_deferred_s if entry.first_deferred_s is not None else self.now_s
+        since = entry.deferred_since_s if entry.deferred_since_s is not None else self.now_s
         begin_s = max(user_begin, self.now_s + length_s)
         hold = self.levers.defer == "hold" and not capture
         changed = replace(
@@ -177,8 +177,7 @@ class Reconciler:
             lease_until_s=None if hold else begin_s,
             held=hold,
             original_begin_s=user_begin,
-            first_deferred_s=first,
-            deferred_s=self.now_s - first,
+            deferred_since_s=since,
             released_s=None,
         )
         self._emit(
@@ -220,7 +219,7 @@ class Reconciler:
         after, patch = restoration(job, entry, self.now_s, why, keep_rank=keep_rank)
         if patch is not None and not self.levers.undo_notes:
             patch = replace(patch, admin_comment=None)
-        if patch is not None:
+        if patch is not None and not empty(patch):
             self._send(patch, after)
 
     def _tidy(self, job: Job) -> None:

@@ -81,6 +81,9 @@ def look_at(job: Job, obs: Observation, ctx: Context) -> JobView | Aside:
     job = _as_asked(job, entry)
     leased = entry is not None and entry.lease_until_s is not None
     held_by_us = entry is not None and entry.held
+    if entry is not None and entry.deferred_since_s is not None and not (leased or held_by_us):
+        spell_s = max(0, obs.now_s - entry.deferred_since_s)
+        entry = replace(entry, deferred_s=entry.deferred_s + spell_s, deferred_since_s=None)
     let_go = (
         entry is not None
         and entry.released_s is not None

@@ -18,8 +18,9 @@ class LedgerEntry:
     user's own begin time (0: none). ``hold_seen``: our hold has been observed with its note, so
     it is ours even if the note gets lost. ``pinned`` / ``excluded``: node lists we wrote in place
     of ``original_required`` / ``original_excluded``. ``released_s``: when we let the job go;
-    ``planned_nodes`` where it should start then. ``first_deferred_s``: first lease or hold, for
-    the bound on total deferral. ``tasks``: array tasks let go together.
+    ``planned_nodes`` where it should start then. ``deferred_since_s``: since when it has been
+    deferred without a break; ``deferred_s``: the spells before that, in sum. ``tasks``: array
+    tasks let go together.
     ``surrendered``: the job belongs to Slurm for good, with the reason code.
     """
 
@@ -36,7 +37,7 @@ class LedgerEntry:
     original_excluded: tuple[str, ...] = ()
     site_factor: int = 0
     original_site_factor: int = 0
-    first_deferred_s: EpochS | None = None
+    deferred_since_s: EpochS | None = None
     deferred_s: int = 0
     released_s: EpochS | None = None
     planned_nodes: tuple[str, ...] = ()

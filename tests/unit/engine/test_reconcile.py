@@ -22,12 +22,13 @@ def patches(step: Step, lever: Lever | None = None) -> dict[int, JobPatch]:
 
 def leased(found: Job, until: int = NOW + 200, **fields: object) -> tuple[Job, LedgerEntry]:
     """The job as it shows under our lease, and the entry for it."""
-    entry = LedgerEntry(found.key, found.address, until, first_deferred_s=NOW - 100, **fields)  # type: ignore[arg-type]
+    entry = LedgerEntry(found.key, found.address, until, deferred_since_s=NOW - 100, **fields)  # type: ignore[arg-type]
     return replace(found, begin_s=until, reason="BeginTime"), entry
 
 
 def step_with(jobs: list[Job], *entries: LedgerEntry, **fields: object) -> Step:
-    ctx = context(ledger={e.key: e for e in entries}, levers=LEVERS, **fields)
+    levers = fields.pop("levers", LEVERS)
+    ctx = context(ledger={e.key: e for e in entries}, levers=levers, **fields)
     return decide(observation([node("n1")], jobs), ctx)
 
 
@@ -190,7 +191,7 @@ def test_defer_by_hold_and_release() -> None:
     assert patches(step, Lever.HOLD)[2].hold is True
     note = render_note(UndoNote(held=True))
     held = replace(job(1, gpus=8), priority=0, reason="JobHeldAdmin", admin_comment=note)
-    entry = LedgerEntry(held.key, "1", held=True, first_deferred_s=NOW - 5)
+    entry = LedgerEntry(held.key, "1", held=True, deferred_since_s=NOW - 5)
     released = patches(step_with([held], entry), Lever.RELEASE)[1]
     assert (released.hold, released.required_nodes) == (False, ("n1",))
 
@@ -246,12 +247,35 @@ def test_a_pin_of_a_requeued_job_is_still_known() -> None:
 def test_deferral_is_bounded() -> None:
     jobs = blocked_and_small()
     jobs[2], entry = leased(jobs[2])
-    entry = replace(entry, first_deferred_s=NOW - 7201)
+    entry = replace(entry, deferred_since_s=NOW - 7201)
     step = small_cluster(jobs, entry, guard=GuardSettings(max_deferral_s=7200))
     assert step.plan.decisions[jobs[2].key].reasons[0].code == "max_deferral"
     assert patches(step, Lever.RESTORE)[2].begin_s == 0
     surrendered = {e.key: e for e in step.entries}[jobs[2].key]
     assert surrendered.surrendered == "max_deferral"
+
+
+def test_time_undeferred_does_not_count_as_deferral() -> None:
+    """A job that was taken hold of once and then waited in Slurm's own queue."""
+    found = job(1, gpus=8, submit=NOW - 50)
+    entry = LedgerEntry(found.key, "1", deferred_since_s=NOW - 30)
+    jobs = [job(9, gpus=4, on={"n1": 4}), found]
+    step = small_cluster(jobs, entry)
+    kept = {e.key: e for e in step.entries}[found.key]
+    assert (kept.deferred_s, kept.deferred_since_s) == (30, None)
+    later = small_cluster(jobs, kept, guard=GuardSettings(max_deferral_s=30))
+    assert later.plan.decisions[found.key].verdict == "wait"
+
+
+def test_notes_off_sends_no_empty_patch() -> None:
+    note = render_note(UndoNote())
+    found = job(1, gpus=8, admin_comment=note)
+    step = step_with([found], mode=Mode.OBSERVE, levers=replace(LEVERS, undo_notes=False))
+    assert step.plan.patches == ()
+
+
+def test_a_job_without_a_partition_is_no_reason_to_stop() -> None:
+    assert step_with([job(1, gpus=1, partitions=())]).plan.decisions
 
 
 def test_pause_gives_everything_back() -> None:
@@ -262,7 +286,7 @@ def test_pause_gives_everything_back() -> None:
 
 def test_the_breaker_lowers_to_order() -> None:
     found = job(1, gpus=8)
-    entry = LedgerEntry(found.key, "1", first_deferred_s=NOW - 500)
+    entry = LedgerEntry(found.key, "1", deferred_since_s=NOW - 500)
     memory = Memory(waste={"gpu": 20}, wanting={found.key: NOW - 500})
     step = step_with([found], entry, memory=memory)
     assert step.memory.broken == {"gpu": NOW}
