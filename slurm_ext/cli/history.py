@@ -275,7 +275,7 @@ def _show_estimate(job: Features, found: Estimate | None, elapsed_s: int) -> Non
 
 def run_report(args: argparse.Namespace) -> int:
     """``history report``"""
-    from slurm_ext.accounting.report import limit_advice, overestimate
+    from slurm_ext.accounting.report import ADVICE_HEADS, advice_row, limit_advice, overestimate
     from slurm_ext.accounting.usage import usage
 
     now_s = int(time.time())
@@ -304,23 +304,8 @@ def run_report(args: argparse.Namespace) -> int:
             (name, f"{u.gpu_s / 3600:.1f}", f"{u.decayed_gpu_s / 3600:.1f}", u.attempts)
             for name, u in sorted(one.items(), key=lambda i: -i[1].decayed_gpu_s)[: args.top]
         ]))  # fmt: skip
-    heads = (
-        "USER",
-        "WORK",
-        "JOBS",
-        "GPUS",
-        "LIMIT",
-        "P95 USED",
-        "COULD BE",
-        "GPU-H FREED",
-        "TIMEOUTS",
-    )
-    out.print(_table(heads, [
-        (a.user, a.stem, a.jobs, f"{a.gpus:g}", duration(int(a.limit_s)), duration(int(a.used_s)),
-         "as it is" if a.suggested_s is None else duration(a.suggested_s),
-         f"{a.freed_gpu_h:.1f}", a.timeouts)
-        for a in advice[: args.top]
-    ]))  # fmt: skip
+    rows_shown = [advice_row(one, duration) for one in advice[: args.top]]
+    out.print(_table(ADVICE_HEADS, rows_shown))
     return 0
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from slurm_ext import __version__
+from slurm_ext.daemon.text import printable
 from slurm_ext.errors import ConfigError, SlurmExtError
 
 from . import admin, config, doctor, run, sim, status, top, topology, why
@@ -46,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(problem, file=sys.stderr)
         return error.exit_code
     except SlurmExtError as error:
-        print(f"slurm-ext {args.verb}: {error}", file=sys.stderr)
+        print(f"slurm-ext {args.verb}: {printable(str(error), 2000)}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return 130

@@ -138,7 +138,12 @@ def _find(found: Capture, name: str) -> Job:
         raise SlurmExtError(
             f"job {name[:40]} is not in the queue; 'sacct -j {name[:20]}' knows ended jobs"
         )
-    return next((j for j in hits if j.address == name), hits[0])
+    job = next((j for j in hits if j.address == name), hits[0])
+    if job.state.ended:
+        raise SlurmExtError(
+            f"job {job.address} has ended ({job.state.base}); 'sacct -j' tells more"
+        )
+    return job
 
 
 def _account(found: Capture, step: Step, job: Job) -> dict[str, Any]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from slurm_ext.cli import admin, run
+from slurm_ext.cli import admin, run, why
 from slurm_ext.cli.main import build_parser, main
 from slurm_ext.daemon.journal import Journal
 from slurm_ext.daemon.lock import DaemonLock
@@ -66,6 +67,50 @@ def test_cycle_acts_and_dry_run_does_not(state: Path, fake: FakeSlurm) -> None:
 def test_a_refusal_gives_exit_code_1(state: Path, fake: FakeSlurm) -> None:
     fake.refuse = {1}
     assert call(state, "cycle") == 1
+
+
+@pytest.fixture
+def explained(monkeypatch: pytest.MonkeyPatch, fake: FakeSlurm) -> FakeSlurm:
+    monkeypatch.setattr(why, "connect", lambda config: fake)
+    monkeypatch.setattr(why, "can_write_notes", lambda port: True)
+    return fake
+
+
+def test_why_tells_verdict_rank_and_what_would_change(
+    state: Path, explained: FakeSlurm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(state, "why", "1", "--what-if", "gpus=9") == 0
+    out = capsys.readouterr().out
+    assert "job 1: start, rank 0 of 1" in out
+    assert "with gpus=9: never" in out
+
+
+def test_why_json(state: Path, explained: FakeSlurm, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(state, "why", "1", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["verdict"] == "start"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("99", "not in the queue"), ("2", "has ended"), ("x\x1b[2J", "not in")]
+)
+def test_why_of_what_does_not_wait(
+    state: Path, explained: FakeSlurm, capsys: pytest.CaptureFixture[str], name: str, said: str
+) -> None:
+    ended = job(2, state="COMPLETED")
+    explained.obs = replace(explained.obs, jobs=(*explained.obs.jobs, ended))
+    assert call(state, "why", name) == 1
+    err = capsys.readouterr().err
+    assert said in err
+    assert "\x1b" not in err
+
+
+def test_snapshot_and_replay(
+    state: Path, explained: FakeSlurm, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "s.json.gz"
+    assert call(state, "snapshot", str(file)) == 0
+    assert main(["replay", str(file)]) == 0
+    assert "the same plan" in capsys.readouterr().out
 
 
 def test_slurm_down_gives_exit_code_3(
