@@ -112,7 +112,7 @@ def _result(
 def _slices(trials: Sequence[Trial], runs: Floats) -> dict[str, Bools]:
     decades = np.floor(np.log10(np.maximum(runs, 1.0)))
     sizes = np.array([abs(t.job.size) for t in trials])
-    unit = "GPU" if any(t.job.gpus for t in trials) else "CPU"
+    unit = "GPU" if sum(t.job.gpus > 0 for t in trials) * 2 > len(trials) else "CPU"
     found = {f"{10**d} s": decades == d for d in range(int(decades.max(initial=0)) + 1)}
     bounds = (1, 2, 4, 8, 16, 32, 64)
     for low, high in zip(bounds, (*bounds[1:], np.inf), strict=True):

@@ -23,6 +23,9 @@ from slurm_ext.accounting.weighted import Bools, Floats, masses, nearest, quanti
 COLUMNS = 6
 """Of a sample: run time, ended by itself (1) or cut off (0), size, limit (0: none), stem, place."""
 
+ENOUGH = 20
+"""Samples of account or site that have half of their weight."""
+
 SHARED = ("size", "limit", "stem", "place")
 
 
@@ -47,8 +50,8 @@ class Settings:
     stem: float = 0.1
     place: float = 0.5
     least: float = 0.005
-    account: float = 0.03
-    site: float = 0.02
+    account: float = 0.15
+    site: float = 0.1
     rescale: bool = True
     low: float = 0.05
     high: float = 0.95
@@ -147,7 +150,7 @@ def estimate(
     limit_s = float(job.limit_s) if job.limit_s else None
     parts = _weighted_user(settings, job, user)
     if len(account):
-        parts.append(_spread(account, settings.account, "account"))
+        parts.append(_spread(_to_limit(account, limit_s), settings.account, "account"))
     if len(site):
         parts.append(_spread(_to_limit(site, limit_s), settings.site, "site"))
     parts = [part for part in parts if part.weights.sum() > 0]
@@ -199,7 +202,9 @@ def _weighted_user(settings: Settings, job: Features, rows: Floats) -> list[_Par
 
 
 def _spread(rows: Floats, weight: float, level: str) -> _Part:
-    return _Part(rows, np.full(len(rows), weight / len(rows)), level)
+    # A handful of samples of others is no evidence yet.
+    share = weight / (len(rows) + ENOUGH)
+    return _Part(rows, np.full(len(rows), share), level)
 
 
 def _to_limit(rows: Floats, limit_s: float | None) -> Floats:

@@ -6,7 +6,7 @@ Time limits are judged from the store. CPUs and memory used are in job steps, wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import ceil
 from statistics import median
@@ -97,3 +97,17 @@ def overestimate(attempts: Iterable[Attempt]) -> LimitShare | None:
         return None
     p10, p50, p90 = np.quantile(ratios, (0.1, 0.5, 0.9))
     return LimitShare(len(ratios), float(p10), float(p50), float(p90))
+
+
+ADVICE_HEADS = (
+    "USER", "WORK", "JOBS", "GPUS", "LIMIT", "P95 USED", "COULD BE", "GPU-H FREED", "TIMEOUTS",
+)  # fmt: skip
+
+
+def advice_row(advice: LimitAdvice, shown: Callable[[int], str]) -> tuple[object, ...]:
+    """One line under :data:`ADVICE_HEADS`; ``shown`` writes seconds."""
+    better = "as it is" if advice.suggested_s is None else shown(advice.suggested_s)
+    return (
+        advice.user, advice.stem, advice.jobs, f"{advice.gpus:g}", shown(int(advice.limit_s)),
+        shown(int(advice.used_s)), better, f"{advice.freed_gpu_h:.1f}", advice.timeouts,
+    )  # fmt: skip

@@ -23,6 +23,7 @@ from .common import (
     can_write_notes,
     connect,
     console,
+    has_journal,
     read_config,
     safe,
     user_name,
@@ -37,7 +38,7 @@ def add_parser(verbs: Any) -> None:
         "restarts, until 'resume'.",
         epilog="example: slurm-ext pause --hours 2 --why maintenance",
     )  # fmt: skip
-    pause.add_argument("--hours", type=float, help="resume by itself after so many hours")
+    pause.add_argument("--hours", type=hours, help="resume by itself after so many hours")
     pause.add_argument("--why", default="", help="shown in status")
     pause.set_defaults(run=run_pause)
     resume = verbs.add_parser("resume", help="end a pause", description="End a pause.")
@@ -68,6 +69,14 @@ def add_parser(verbs: Any) -> None:
         add_config_options(parser)
 
 
+def hours(text: str) -> float:
+    """A number of hours between a second and a year."""
+    value = float(text)
+    if not 1 / 3600 <= value <= 8760:
+        raise argparse.ArgumentTypeError(f"{text} is no number of hours between 0.001 and 8760")
+    return value
+
+
 def run_pause(args: argparse.Namespace) -> int:
     config = read_config(args)
     now_s = int(time.time())
@@ -90,7 +99,7 @@ def run_resume(args: argparse.Namespace) -> int:
 
 
 def _journal(config: Config) -> Journal:
-    if not config.state.journal_path.exists():
+    if not has_journal(config):
         raise JournalError(
             f"{config.state.journal_path}: no journal; name the daemon's configuration "
             "with --config, or its state directory with --set state.dir=DIR"

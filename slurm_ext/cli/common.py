@@ -18,14 +18,15 @@ from rich.text import Text
 
 from slurm_ext.daemon.config import Config, load
 from slurm_ext.daemon.text import printable
-from slurm_ext.errors import ConfigError, SlurmUnavailableError
+from slurm_ext.errors import ConfigError, JournalError, SlurmUnavailableError
 from slurm_ext.slurm.choose import open_port
 from slurm_ext.slurm.cli import CliSlurm
 from slurm_ext.slurm.port import SlurmPort
 
 EXIT_CODES = """\
 exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 Slurm does not answer,
-4 Slurm refused, 5 another daemon holds the lock, 6 journal unusable, 7 policy unusable"""
+4 Slurm refused, 5 another daemon holds the lock, 6 journal unusable, 7 policy unusable,
+8 history unusable"""
 
 
 def add_config_options(parser: argparse.ArgumentParser) -> None:
@@ -56,9 +57,10 @@ def parse_overrides(items: list[str]) -> dict[str, object]:
         if not equals or not key:
             raise ConfigError([f"--set {printable(item, 80)}: expected KEY=VALUE"])
         try:
-            found[key] = tomllib.loads(f"v = {raw}")["v"]
+            document = tomllib.loads(f"v = {raw}")
         except tomllib.TOMLDecodeError:
-            found[key] = raw
+            document = {}
+        found[key] = document["v"] if set(document) == {"v"} else raw
     return found
 
 
@@ -82,6 +84,18 @@ def can_write_notes(port: SlurmPort) -> bool:
     except SlurmUnavailableError:
         return False
     return bool(named) and named == user_name()
+
+
+def has_journal(config: Config) -> bool:
+    """Whether there is a journal.
+
+    :raises JournalError: its directory may not be entered.
+    """
+    path = config.state.journal_path
+    try:
+        return path.exists()
+    except OSError as error:
+        raise JournalError(f"{path}: {error.strerror}; ask as the daemon's user or root") from error
 
 
 def user_name() -> str:

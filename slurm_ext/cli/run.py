@@ -16,8 +16,16 @@ from slurm_ext.daemon.runner import CycleResult, Runner
 from slurm_ext.daemon.service import Service, make_directory
 from slurm_ext.daemon.snapshot import snapshot
 from slurm_ext.errors import JournalError
+from slurm_ext.policies import get
 
-from .common import add_config_options, can_write_notes, connect, print_json, read_config
+from .common import (
+    add_config_options,
+    can_write_notes,
+    connect,
+    has_journal,
+    print_json,
+    read_config,
+)
 from .tables import show_plan
 
 
@@ -55,6 +63,7 @@ def run_serve(args: argparse.Namespace) -> int:
     config = read_config(args)
     configure(config.log.level, config.log.format)
     port = connect(config)
+    get(config.policy.name).with_parameters(config.policy.parameters)  # refuse before anything runs
     service = Service(config, port, can_write_notes(port), reload=lambda: read_config(args))
     return service.serve()
 
@@ -87,7 +96,7 @@ def _thinking(config: Config) -> CycleResult:
     """One cycle without a lever, with the ledger of a running daemon where it can be read."""
     port = connect(config)
     journal = None
-    if config.state.journal_path.exists():
+    if has_journal(config):
         try:
             journal = Journal.open_readonly(config.state.journal_path)
         except JournalError as error:

@@ -12,7 +12,7 @@ from slurm_ext.daemon.config import Config
 from slurm_ext.daemon.journal import Journal
 from slurm_ext.errors import JournalError, SlurmExtError
 
-from .common import add_config_options, console, print_json, read_config, safe
+from .common import add_config_options, console, has_journal, print_json, read_config, safe
 from .tables import clock, show_plan
 
 
@@ -58,10 +58,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _history(config: Config, hours: float) -> dict[str, Any]:
-    if not config.state.journal_path.exists():
-        return {}
     now_s = int(time.time())
     try:
+        if not has_journal(config):
+            return {}
         with Journal.open_readonly(config.state.journal_path) as journal:
             share = journal.start_share(int(now_s - hours * 3600))
             paused = journal.paused(now_s)

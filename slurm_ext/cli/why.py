@@ -26,6 +26,7 @@ from .common import (
     can_write_notes,
     connect,
     console,
+    has_journal,
     print_json,
     read_config,
     safe,
@@ -78,7 +79,7 @@ def capture(args: argparse.Namespace) -> tuple[Config, Capture]:
         return config, load(args.source)
     port = connect(config)
     ledger, paused = {}, False
-    if config.state.journal_path.exists():
+    if has_journal(config):
         with Journal.open_readonly(config.state.journal_path) as journal:
             ledger = journal.entries()
             paused = journal.paused(int(time.time())) is not None
@@ -138,12 +139,13 @@ def _find(found: Capture, name: str) -> Job:
         raise SlurmExtError(
             f"job {name[:40]} is not in the queue; 'sacct -j {name[:20]}' knows ended jobs"
         )
-    job = next((j for j in hits if j.address == name), hits[0])
-    if job.state.ended:
+    # Slurm remembers an ended job for MinJobAge; of an array, the part that is left counts.
+    left = [j for j in hits if not j.state.ended]
+    if not left:
         raise SlurmExtError(
-            f"job {job.address} has ended ({job.state.base}); 'sacct -j' tells more"
+            f"job {name[:40]} has ended ({hits[0].state.base}); 'sacct -j {name[:20]}' tells more"
         )
-    return job
+    return next((j for j in left if j.address == name), left[0])
 
 
 def _account(found: Capture, step: Step, job: Job) -> dict[str, Any]:
@@ -183,7 +185,7 @@ def _reason(reason: Reason) -> dict[str, Any]:
 
 
 def _history(config: Config, key: JobKey) -> tuple[Change, ...]:
-    if not config.state.journal_path.exists():
+    if not has_journal(config):
         return ()
     try:
         with Journal.open_readonly(config.state.journal_path) as journal:

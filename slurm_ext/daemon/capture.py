@@ -68,7 +68,7 @@ def load(path: Path) -> Capture:
         if data[:2] == b"\x1f\x8b":
             data = gzip.decompress(data)
         document = json.loads(data)
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, RecursionError) as error:
         raise SlurmExtError(f"{path}: not a snapshot: {error}") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise SlurmExtError(

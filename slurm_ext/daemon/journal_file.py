@@ -30,7 +30,8 @@ CREATE TABLE entry (
   site_factor INTEGER NOT NULL, original_site_factor INTEGER NOT NULL,
   deferred_since_s INTEGER, deferred_s INTEGER NOT NULL, released_s INTEGER,
   planned_nodes TEXT NOT NULL CHECK (json_valid(planned_nodes)),
-  planned_rank INTEGER NOT NULL, tasks INTEGER NOT NULL, surrendered TEXT NOT NULL,
+  planned_rank INTEGER NOT NULL, tasks INTEGER NOT NULL, failed_starts INTEGER NOT NULL,
+  surrendered TEXT NOT NULL,
   PRIMARY KEY (job_id, submit_s)) STRICT, WITHOUT ROWID"""
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
@@ -227,17 +228,20 @@ def open_beside(path: Path, busy_s: float) -> sqlite3.Connection:
 
 
 def _same_version(db: sqlite3.Connection, path: Path) -> sqlite3.Connection:
-    version = version_of(db)
-    ident = db.execute("PRAGMA application_id").fetchone()[0]
-    if ident == APPLICATION_ID and version == len(MIGRATIONS):
-        return db
-    db.close()
-    if ident != APPLICATION_ID:
-        raise JournalError(f"{printable(str(path))}: is not a journal of slurm_ext")
-    _refuse_newer(version, len(MIGRATIONS), path)
-    raise JournalError(
-        f"{printable(str(path))}: has the older version {version}; restart the daemon once"
-    )
+    try:
+        version = version_of(db)
+        ident = db.execute("PRAGMA application_id").fetchone()[0]
+        if ident == APPLICATION_ID and version == len(MIGRATIONS):
+            return db
+        if ident != APPLICATION_ID:
+            raise JournalError(f"{printable(str(path))}: is not a journal of slurm_ext")
+        _refuse_newer(version, len(MIGRATIONS), path)
+        raise JournalError(
+            f"{printable(str(path))}: has the older version {version}; restart the daemon once"
+        )
+    except BaseException:
+        db.close()
+        raise
 
 
 def _connect(path: Path, how: str, busy_s: float) -> sqlite3.Connection:

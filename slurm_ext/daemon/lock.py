@@ -35,8 +35,8 @@ class Holder:
 
     def __str__(self) -> str:
         since = datetime.fromtimestamp(self.started_s, UTC).isoformat(timespec="seconds")
-        cluster = f" for cluster {printable(self.cluster, 80)}" if self.cluster else ""
-        return f"process {self.pid} on {printable(self.host, 80)}, since {since},{cluster}"
+        cluster = f", for cluster {printable(self.cluster, 80)}" if self.cluster else ""
+        return f"process {self.pid} on {printable(self.host, 80)}, since {since}{cluster}"
 
 
 class DaemonLock:

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
+from slurm_ext.errors import SlurmExtError
+
 log = logging.getLogger(__name__)
 
 SOCKET_NAME = "status.sock"
@@ -57,9 +59,15 @@ class Publisher:
         return 404, {"error": "paths: /healthz /v1/status /v1/jobs /v1/jobs/ID /v1/nodes"}
 
     def __enter__(self) -> Self:
-        self.path.unlink(missing_ok=True)  # the lock is held: nobody else serves here
         handler = type("Handler", (_Handler,), {"publisher": self})
-        self._server = _Server(str(self.path), handler)
+        try:
+            self.path.unlink(missing_ok=True)  # the lock is held: nobody else serves here
+            self._server = _Server(str(self.path), handler)
+        except OSError as error:
+            raise SlurmExtError(
+                f"{self.path}: no socket can be made here: {error}; set state.run_dir to a "
+                "directory on a local disk, its path at most 90 characters long"
+            ) from error
         os.chmod(self.path, 0o600)
         threading.Thread(target=self._server.serve_forever, daemon=True, name="status").start()
         return self

@@ -20,11 +20,13 @@ from slurm_ext.errors import (
     SlurmUnavailableError,
 )
 from slurm_ext.model.decision import Mode
+from slurm_ext.policies import get
 from slurm_ext.slurm.port import SlurmPort
 
 from .config import Config
 from .journal import Journal
 from .lock import DaemonLock, Heartbeat
+from .logs import configure
 from .publish import Publisher
 from .recover import fail_open
 from .runner import CycleResult, Runner
@@ -32,6 +34,14 @@ from .snapshot import snapshot
 from .systemd import notify
 
 log = logging.getLogger(__name__)
+
+_FIXED: dict[str, Callable[[Config], object]] = {
+    "section state": lambda c: c.state,
+    "section slurm": lambda c: c.slurm,
+    "cycle.call_timeout_s": lambda c: c.cycle.call_timeout_s,
+    "cycle.observe_timeout_s": lambda c: c.cycle.observe_timeout_s,
+}
+"""What files and commands were opened with at the start."""
 
 
 @dataclass(slots=True)
@@ -195,12 +205,15 @@ class Service:
         self._reload_wanted = False
         try:
             fresh = self.reload()
+            get(fresh.policy.name).with_parameters(fresh.policy.parameters)
         except (ConfigError, SlurmExtError) as error:
             log.error("reload refused, the old configuration stays:\n%s", error)
             return
-        if fresh.state != self.config.state:
-            log.error("reload: section state cannot change at run time; restart the daemon")
+        fixed = [name for name, part in _FIXED.items() if part(fresh) != part(self.config)]
+        if fixed:
+            log.error("reload: %s cannot change at run time; restart the daemon", ", ".join(fixed))
             return
+        configure(fresh.log.level, fresh.log.format)
         self.config = fresh
         runner.reconfigure(fresh)
         log.info("configuration reloaded (%s)", fresh.digest)
@@ -214,8 +227,15 @@ class Service:
             self._release_holds(journal)
 
     def _release_holds(self, journal: Journal) -> None:
-        """Leases lapse by themselves; holds do not, so nothing may keep us from lifting them."""
-        if self.config.levers.defer == "hold":
+        """Leases lapse by themselves; holds do not, so nothing may keep us from lifting them.
+
+        What counts is what stands: the configuration may have changed since.
+        """
+        try:
+            standing = any(entry.held for entry in journal.entries().values())
+        except JournalError:
+            standing = True
+        if standing or self.config.levers.defer == "hold":
             self._fail_open(journal)
 
     def _fail_open(self, journal: Journal) -> None:
@@ -231,12 +251,15 @@ class Service:
 
 
 def make_directory(path: Path) -> None:
-    """Create a private directory.
+    """Create a directory that others may look into, whatever the umask: slurmctld, another user,
+    reads the heartbeat there.
 
     :raises SlurmExtError: it cannot be made or written.
     """
     try:
-        path.mkdir(mode=0o755, parents=True, exist_ok=True)
+        if not path.is_dir():
+            path.mkdir(parents=True, exist_ok=True)
+            path.chmod(0o755)
     except OSError as error:
         raise SlurmExtError(
             f"{path}: {error.strerror}; create it, owned by the daemon's user, or set state.dir "

@@ -40,6 +40,7 @@ class Allowance:
         self._reservations = [(r, self._named(r.nodes)) for r in obs.reservations if r.nodes]
         self._static: dict[tuple[object, ...], tuple[BoolArray, tuple[int, ...], bool]] = {}
         self._found: dict[tuple[object, ...], Allowed] = {}
+        self._feature: dict[str, BoolArray] = {}
 
     def _named(self, names: tuple[str, ...]) -> BoolArray:
         mask = np.zeros(len(self._pool.nodes), dtype=np.bool_)
@@ -101,8 +102,7 @@ class Allowance:
             mask |= self._partition.get(name, np.zeros_like(mask))
         alternatives = features.parse(request.features)
         if request.features and alternatives is not None:
-            have = [features.satisfied(alternatives, n.features) for n in self._pool.nodes]
-            mask &= np.array(have, dtype=np.bool_)
+            mask &= self._with_features(alternatives)
         if request.excluded_nodes:
             mask &= ~self._named(request.excluded_nodes)
         required: tuple[int, ...] = ()
@@ -111,6 +111,25 @@ class Allowance:
             found = [self._pool.index.get(n) for n in request.required_nodes]
             required = tuple(i for i in found if i is not None)
             missing = len(required) < len(found)
+            if missing:
+                mask[:] = False
             if len(required) >= request.nodes_min:
                 mask &= self._named(request.required_nodes)
         return mask, required, missing
+
+    def _with_features(self, alternatives: tuple[tuple[str, ...], ...]) -> BoolArray:
+        """Nodes that meet one of the alternatives; one array per feature, however many ask."""
+        result = np.zeros(len(self._pool.nodes), dtype=np.bool_)
+        for names in alternatives:
+            here = np.ones_like(result)
+            for name in names:
+                here &= ~self._having(name[1:]) if name[0] == "!" else self._having(name)
+            result |= here
+        return result
+
+    def _having(self, name: str) -> BoolArray:
+        found = self._feature.get(name)
+        if found is None:
+            have = [name in n.features for n in self._pool.nodes]
+            found = self._feature[name] = np.array(have, dtype=np.bool_)
+        return found

@@ -116,16 +116,11 @@ def _sort(obs: Observation, ctx: Context) -> tuple[list[JobView], list[Aside], l
         if not job.state.pending:
             continue
         found = look_at(job, obs, ctx)
-        if isinstance(found, JobView) and guard.overdue(found.entry, ctx, obs.now_s):
-            assert found.entry is not None
-            surrendered.append(guard.surrender(found.entry))
-            found = Aside(
-                job,
-                reason("max_deferral", Stage.GUARD,
-                       deferred_s=guard.deferred_s(found.entry, obs.now_s)),
-                False,
-                found.entry,
-            )  # fmt: skip
+        if isinstance(found, JobView):
+            why = guard.surrender(found.entry, ctx, obs.now_s)
+            if why is not None and found.entry is not None:
+                surrendered.append(replace(found.entry, surrendered=why.code))
+                found = Aside(job, why, False, found.entry)
         if isinstance(found, JobView):
             views.append(found)
         else:

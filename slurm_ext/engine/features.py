@@ -24,11 +24,3 @@ def parse(expression: str) -> tuple[tuple[str, ...], ...] | None:
             return None
         alternatives.append(names)
     return tuple(alternatives)
-
-
-def satisfied(alternatives: tuple[tuple[str, ...], ...], features: frozenset[str]) -> bool:
-    """Whether a node with these features meets one of the alternatives."""
-    return any(
-        all((name[1:] not in features) if name[0] == "!" else (name in features) for name in names)
-        for names in alternatives
-    )

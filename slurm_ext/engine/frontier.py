@@ -10,7 +10,7 @@ from slurm_ext.model.units import EpochS
 
 from .planner import Planner
 from .pool import Free
-from .search import place
+from .search import possible
 from .settings import LeverSettings
 from .timeline import Release
 from .view import JobView
@@ -72,10 +72,7 @@ def frontier(
         shape, allowed = planner.shape(view), planner.allowed(view)
         key = (shape.number, allowed.number)
         if key not in seen:
-            seen[key] = bool(
-                place(planner.pool, free, shape.demand, allowed.nodes, planner.policy.placement,
-                      required=allowed.required)
-            )  # fmt: skip
+            seen[key] = possible(planner.pool, free, shape.demand, allowed.nodes, allowed.required)
         if seen[key]:
             found.append(view)
     if len(found) > levers.frontier_max_jobs:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from slurm_ext.model.decision import Decision, Mode, Verdict
+from slurm_ext.model.decision import Decision, Mode, Reason, Stage, Verdict
 from slurm_ext.model.job import JobKey
 from slurm_ext.model.ledger import LedgerEntry
 from slurm_ext.model.observation import Observation
 from slurm_ext.model.units import EpochS
 
+from .explain import reason
 from .settings import Context, Memory
 from .view import JobView
 
@@ -31,8 +31,19 @@ def overdue(entry: LedgerEntry | None, ctx: Context, now_s: EpochS) -> bool:
     return deferred_s(entry, now_s) > ctx.guard.max_deferral_s
 
 
-def surrender(entry: LedgerEntry) -> LedgerEntry:
-    return replace(entry, surrendered="max_deferral")
+MAX_FAILED_STARTS = 3
+"""So often a job may be let go in vain; after the first time it is no longer pinned."""
+
+
+def surrender(entry: LedgerEntry | None, ctx: Context, now_s: EpochS) -> Reason | None:
+    """Why a job must be left to Slurm for good, or None."""
+    if entry is None:
+        return None
+    if overdue(entry, ctx, now_s):
+        return reason("max_deferral", Stage.GUARD, deferred_s=deferred_s(entry, now_s))
+    if entry.failed_starts >= MAX_FAILED_STARTS:
+        return reason("not_started", Stage.GUARD, times=entry.failed_starts)
+    return None
 
 
 def effective_modes(obs: Observation, ctx: Context, memory: Memory) -> dict[str, Mode]:

@@ -13,7 +13,7 @@ from .allow import Allowance, Allowed
 from .explain import reason, why_not_placed
 from .policy import Policy
 from .pool import Demand, Free, Pool, demand_of
-from .search import place
+from .search import place, possible, repeated
 from .settings import BackfillSettings
 from .timeline import Barrier, Release, shadow
 from .view import JobView
@@ -192,7 +192,7 @@ class Planner:
         first: list[Placement] = []
         mark = self.pool.checkpoint() if count > 1 else None
         kept = [b.extra.copy() for b in self._barriers] if count > 1 else []
-        placed = 0
+        placed, rounds = 0, 0
         while placed < count:
             found = place(
                 self.pool, self._free_for(view), demand, allowed.nodes, self.policy.placement,
@@ -201,14 +201,18 @@ class Planner:
             if not found:
                 break
             first = first or found
-            self._occupy(view, found[0])
-            placed += 1
+            taken, placement = repeated(
+                self.pool, self._free_for(view), demand, found[0], count - placed
+            )
+            self._occupy(view, placement)
+            placed += taken
+            rounds += 1
         if 0 < placed < count and self._barriers and self._fits_raw(demand, allowed):
             assert mark is not None
             self.pool.rollback(mark)
             for barrier, extra in zip(self._barriers, kept, strict=True):
                 barrier.extra = extra
-            del self.timeline[-placed:]
+            del self.timeline[-rounds:]
             return 0, [], reason(
                 "array_behind_fence", Stage.BACKFILL, fit=placed,
                 fence_job=self.fences[0].key.job_id,
@@ -216,10 +220,7 @@ class Planner:
         return placed, first, None
 
     def _fits_raw(self, demand: Demand, allowed: Allowed) -> bool:
-        return bool(
-            place(self.pool, self.pool.free, demand, allowed.nodes, self.policy.placement,
-                  required=allowed.required)
-        )  # fmt: skip
+        return possible(self.pool, self.pool.free, demand, allowed.nodes, allowed.required)
 
     # -- a job that cannot start ---------------------------------------------------------
 
@@ -261,13 +262,10 @@ class Planner:
     def _never(self, shape: Shape, allowed: Allowed) -> Reason | None:
         key, demand = (shape.number, allowed.number), shape.demand
         if key not in self._possible:
-            possible = place(
-                self.pool, self.pool.capacity, demand, allowed.static, self.policy.placement,
-                required=allowed.required,
-            )  # fmt: skip
+            ever = possible(self.pool, self.pool.capacity, demand, allowed.static, allowed.required)
             if allowed.missing_required:
                 self._possible[key] = reason("no_such_node", Stage.PLACE, "name existing nodes")
-            elif possible:
+            elif ever:
                 self._possible[key] = None
             else:
                 self._possible[key] = reason(
@@ -285,8 +283,7 @@ class Planner:
                 fence_job=fence.key.job_id, fence_in_s=in_s,
             )  # fmt: skip
         capacity = self.pool.capacity
-        if not place(self.pool, capacity, demand, allowed.nodes, self.policy.placement,
-                     required=allowed.required):  # fmt: skip
+        if not possible(self.pool, capacity, demand, allowed.nodes, allowed.required):
             window = self.allowance.next_window(view.job, view.eligible_s, view.duration_s)
             if window is not None:
                 return reason(

@@ -55,16 +55,23 @@ def demand_of(request: Request, *, memory_counts: bool = True) -> Demand:
     nodes = max(1, request.nodes_min)
     upper = request.nodes_max if request.nodes_max is not None else 0
     whole_mem = memory_counts and request.mem_whole_node
+    tasks_on_node = request.tasks_per_node or -(-request.tasks // nodes)
     flexible = not request.gpus_per_node and (request.gpus_per_task or request.gpus_total)
-    if not flexible:
+    uneven = not request.gpus_per_node and request.tasks > nodes > 1 and not request.tasks_per_node
+    if not flexible and not uneven:
+        # Tasks stay whole: the fullest node decides, or Slurm may call the nodes impossible.
         cpus = max(request.min_cpus_node, -(-request.cpus // nodes))
+        cpus = max(cpus, tasks_on_node * request.cpus_per_task)
         cpus = max(cpus, request.cpus_per_gpu * request.gpus_per_node)
         mem = _memory(request, cpus, request.gpus_per_node) if memory_counts else 0
         return Demand(
             request.gpu_type, nodes, upper or nodes, cpus, mem, request.gpus_per_node,
             whole_mem, request.exclusive,
         )  # fmt: skip
-    if request.gpus_per_task:
+    if not flexible:
+        units, unit_gpus, upper = request.tasks, 0, upper or nodes
+        unit_cpus = max(request.cpus_per_task, -(-request.cpus // request.tasks))
+    elif request.gpus_per_task:
         units, unit_gpus = max(1, request.tasks), request.gpus_per_task
         unit_cpus = max(request.cpus_per_task, request.cpus_per_gpu * unit_gpus, 1)
     else:
@@ -255,6 +262,12 @@ class Pool:
         if not self._round_to_core:
             return np.full(len(self.nodes), cpus, dtype=np.int64)
         return -(-cpus // self.threads) * self.threads
+
+    def usable_cpus(self, free: Free) -> IntArray:
+        """Free CPUs per node as far as they are whole cores."""
+        if not self._round_to_core:
+            return free.cpus
+        return free.cpus // self.threads * self.threads
 
     def pick_gpus(self, node: int, gpu_type: str, count: int) -> GpuMask:
         """The GPU indices Slurm probably takes: lowest free ones, on one socket if they fit.

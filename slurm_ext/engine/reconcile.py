@@ -119,7 +119,8 @@ class Reconciler:
             self._leave(view, entry)
 
     def _start(self, view: JobView, entry: LedgerEntry, decision: Decision) -> None:
-        pin = self._pin_for(view, decision)
+        entry = self._tried(view, entry)
+        pin = self._pin_for(view, entry, decision)
         in_hand = view.leased or view.held_by_us
         if not in_hand and pin:
             # Pins only go on a job that cannot start under our hands: take hold of it first.
@@ -154,10 +155,18 @@ class Reconciler:
             why="start",
         )  # fmt: skip
 
-    def _pin_for(self, view: JobView, decision: Decision) -> tuple[str, ...]:
+    def _tried(self, view: JobView, entry: LedgerEntry) -> LedgerEntry:
+        """Count a start that Slurm did not make within the grace (an array starts bit by bit)."""
+        if entry.released_s is None or view.job.array_tasks:
+            return entry
+        return replace(entry, released_s=None, failed_starts=entry.failed_starts + 1)
+
+    def _pin_for(self, view: JobView, entry: LedgerEntry, decision: Decision) -> tuple[str, ...]:
         job = view.job
         if not self.levers.pin or decision.placement is None or job.array_tasks:
             return ()
+        if entry.failed_starts:
+            return ()  # Slurm could not use our nodes: whatever it asks for is not modelled
         return decision.placement.nodes
 
     def _defer(self, view: JobView, entry: LedgerEntry, *, capture: bool = False) -> None:
@@ -165,17 +174,19 @@ class Reconciler:
         length_s = self.levers.lease_s
         if capture:
             length_s = min(length_s, max(15, 3 * self.levers.interval_s))
-        if view.held_by_us or (view.leased and not self._due(entry)):
+        hold = self.levers.defer == "hold" and not capture
+        in_hand = view.leased and not self._due(entry)
+        if in_hand or (view.held_by_us and (hold or capture)):
             self._rank_only(view, entry)
             return
         user_begin = view.user_begin_s if view.leased else (job.begin_s or 0)
         since = entry.deferred_since_s if entry.deferred_since_s is not None else self.now_s
         begin_s = max(user_begin, self.now_s + length_s)
-        hold = self.levers.defer == "hold" and not capture
         changed = replace(
             entry,
             lease_until_s=None if hold else begin_s,
-            held=hold,
+            # A standing hold that becomes a lease stays on record until it is seen released.
+            held=hold or view.held_by_us,
             original_begin_s=user_begin,
             deferred_since_s=since,
             released_s=None,
@@ -183,7 +194,7 @@ class Reconciler:
         self._emit(
             job, changed, Lever.HOLD if hold else Lever.LEASE,
             begin_s=None if hold else begin_s,
-            hold=True if hold else None,
+            hold=True if hold else (False if view.held_by_us else None),
             required_nodes=entry.original_required if entry.pinned else None,
             note=note_of(replace(changed, pinned=())),
             why="capture" if capture else "defer",
@@ -216,6 +227,8 @@ class Reconciler:
     # -- undoing -------------------------------------------------------------------------
 
     def _restore(self, job: Job, entry: LedgerEntry, why: str, *, keep_rank: bool = False) -> None:
+        if entry.pinned and job.reason == "BadConstraints":
+            entry = replace(entry, failed_starts=entry.failed_starts + 1)  # not on our nodes
         after, patch = restoration(job, entry, self.now_s, why, keep_rank=keep_rank)
         if patch is not None and not self.levers.undo_notes:
             patch = replace(patch, admin_comment=None)

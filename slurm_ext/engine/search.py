@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,9 +38,11 @@ def fit(pool: Pool, free: Free, demand: Demand, allowed: BoolArray) -> Fit:
 
 
 def _fit_units(pool: Pool, free: Free, demand: Demand, ok: BoolArray) -> Fit:
-    units = pool.typed(free, demand.gpu_type) // max(1, demand.unit_gpus)
+    units = np.full(len(free.cpus), demand.units, dtype=np.int64)
+    if demand.unit_gpus:
+        units = np.minimum(units, pool.typed(free, demand.gpu_type) // demand.unit_gpus)
     if demand.unit_cpus:
-        units = np.minimum(units, free.cpus // demand.unit_cpus)
+        units = np.minimum(units, pool.usable_cpus(free) // demand.unit_cpus)
     if demand.unit_mem_mib:
         units = np.minimum(units, free.mem // demand.unit_mem_mib)
     if demand.units_per_node:
@@ -65,12 +67,8 @@ def place(
     """
     found = fit(pool, free, demand, allowed)
     candidates = np.flatnonzero(found.ok)
-    wanted = demand.nodes_min
-    if required:
-        if not all(found.ok[i] for i in required):
-            return []
-        wanted = max(wanted, len(required))
-    if len(candidates) < wanted or not _enough(demand, found, candidates):
+    wanted = max(demand.nodes_min, len(required))
+    if not _suffices(demand, found, candidates, wanted, required):
         return []
     ranked = _rank(pool, free, demand, candidates, preference)
     if required:
@@ -80,7 +78,7 @@ def place(
     results: list[Placement] = []
     for shift in range(1 + alternatives):
         order = ranked if required else ranked[shift:]
-        placement = build(pool, demand, found, order, wanted)
+        placement = build(pool, demand, found, order, wanted, required)
         if placement is None:
             break
         results.append(placement)
@@ -89,9 +87,53 @@ def place(
     return results
 
 
-def _enough(demand: Demand, found: Fit, candidates: IntArray) -> bool:
+def possible(
+    pool: Pool, free: Free, demand: Demand, allowed: BoolArray, required: tuple[int, ...] = ()
+) -> bool:
+    """Whether :func:`place` would find anything, without ranking and building it."""
+    found = fit(pool, free, demand, allowed)
+    wanted = max(demand.nodes_min, len(required))
+    return _suffices(demand, found, np.flatnonzero(found.ok), wanted, required)
+
+
+def repeated(
+    pool: Pool, free: Free, demand: Demand, one: Placement, left: int
+) -> tuple[int, Placement]:
+    """As many of ``left`` equal tasks as the chosen node holds, at once: (how many, together).
+
+    An array may have thousands; placing them one by one would fill the same node anyway.
+    """
+    if left == 1 or len(one.shares) != 1 or demand.exclusive or demand.whole_mem:
+        return 1, one
+    share = one.shares[0]
+    i = pool.index[share.node]
+    room = (
+        (share.cpus, free.cpus[i]),
+        (share.mem_mib, free.mem[i]),
+        (share.gpus, pool.typed(free, demand.gpu_type)[i]),
+    )
+    count = max(1, min(left, *(int(have) // need for need, have in room if need)))
+    gpus = share.gpus * count
+    many = replace(
+        share,
+        cpus=share.cpus * count,
+        mem_mib=share.mem_mib * count,
+        gpus=gpus,
+        gpu_mask=pool.pick_gpus(i, demand.gpu_type, gpus) if gpus else 0,
+    )
+    return count, Placement((many,))
+
+
+def _suffices(
+    demand: Demand, found: Fit, candidates: IntArray, wanted: int, required: tuple[int, ...]
+) -> bool:
+    if len(candidates) < wanted or not all(found.ok[i] for i in required):
+        return False
     if demand.uniform or found.units is None:
         return True
+    if required:
+        chosen = _fewest_nodes(demand, found.units, [int(i) for i in candidates], wanted, required)
+        return chosen is not None
     units = found.units[candidates]
     if demand.nodes_max and len(units) > demand.nodes_max:
         units = np.sort(units)[-demand.nodes_max :]
@@ -109,7 +151,7 @@ def _rank(
 
 
 def _uniform(
-    pool: Pool, demand: Demand, found: Fit, order: IntArray, wanted: int
+    pool: Pool, demand: Demand, found: Fit, order: IntArray, wanted: int, required: tuple[int, ...]
 ) -> Placement | None:
     if len(order) < wanted:
         return None
@@ -126,10 +168,10 @@ def _uniform(
 
 
 def _flexible(
-    pool: Pool, demand: Demand, found: Fit, order: IntArray, wanted: int
+    pool: Pool, demand: Demand, found: Fit, order: IntArray, wanted: int, required: tuple[int, ...]
 ) -> Placement | None:
     assert found.units is not None
-    chosen = _fewest_nodes(demand, found.units, [int(i) for i in order], wanted)
+    chosen = _fewest_nodes(demand, found.units, [int(i) for i in order], wanted, required)
     if chosen is None:
         return None
     left = demand.units - len(chosen)
@@ -154,10 +196,18 @@ def _flexible(
 
 
 def _fewest_nodes(
-    demand: Demand, units: IntArray, order: list[int], wanted: int
+    demand: Demand,
+    units: IntArray,
+    order: list[int],
+    wanted: int,
+    required: tuple[int, ...] = (),
 ) -> list[int] | None:
-    """The smallest number of nodes that gives all units, the last of them as tight as possible."""
-    by_size = sorted(order, key=lambda i: -int(units[i]))  # stable: ranked order within a size
+    """The smallest number of nodes that gives all units, the last of them as tight as possible.
+
+    The required nodes come first and are always part of it.
+    """
+    named = set(required)
+    by_size = sorted(order, key=lambda i: (i not in named, -int(units[i])))  # stable in rank
     count, total = 0, 0
     while count < len(by_size) and (total < demand.units or count < wanted):
         total += int(units[by_size[count]])
@@ -166,10 +216,13 @@ def _fewest_nodes(
         return None
     if demand.nodes_max and count > demand.nodes_max:
         return None
+    if count <= len(named):
+        return by_size[:count]
     chosen = by_size[: count - 1]
     missing = max(1, demand.units - sum(int(units[i]) for i in chosen))
+    taken = set(chosen)
     last = min(
-        (i for i in order if i not in set(chosen) and units[i] >= missing),
+        (i for i in order if i not in taken and units[i] >= missing),
         key=lambda i: int(units[i]),
     )
     return [*chosen, last]

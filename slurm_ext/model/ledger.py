@@ -21,6 +21,7 @@ class LedgerEntry:
     ``planned_nodes`` where it should start then. ``deferred_since_s``: since when it has been
     deferred without a break; ``deferred_s``: the spells before that, in sum. ``tasks``: array
     tasks let go together.
+    ``failed_starts``: times it was let go and Slurm did not start it.
     ``surrendered``: the job belongs to Slurm for good, with the reason code.
     """
 
@@ -43,6 +44,7 @@ class LedgerEntry:
     planned_nodes: tuple[str, ...] = ()
     planned_rank: int = -1
     tasks: int = 1
+    failed_starts: int = 0
     surrendered: str = ""
 
     @property

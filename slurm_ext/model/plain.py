@@ -34,7 +34,7 @@ def from_plain(hint: Any, data: Any) -> Any:
     """
     try:
         return _read(hint, data)
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
+    except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
         raise SlurmExtError(f"not a {getattr(hint, '__name__', hint)}: {error}") from error
 
 
@@ -61,6 +61,8 @@ def _read(hint: Any, data: Any) -> Any:
         return hint(*(_read(h, v) for h, v in zip(kinds, data, strict=True)))
     if hint is float and isinstance(data, int) and not isinstance(data, bool):
         return float(data)
+    if isinstance(data, int) and abs(data) >= 1 << 62 and not isinstance(data, bool):
+        raise ValueError(f"{data} is out of range")
     if isinstance(hint, type) and not isinstance(data, hint):
         raise ValueError(f"{data!r} is not {hint.__name__}")
     return data

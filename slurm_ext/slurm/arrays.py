@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+_NO_VAL = "4294967294"
+"""scontrol of an array that was cancelled with no task left to show (seen on 24.11)."""
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
 
 
@@ -30,7 +32,7 @@ NO_ARRAY = Tasks()
 def parse_tasks(text: str) -> Tasks:
     """The tasks a queue record stands for (the ArrayTaskId of squeue and scontrol)."""
     raw = text.strip()
-    if raw in ("", "N/A", "(null)", "-"):
+    if raw in ("", "N/A", "(null)", "-", _NO_VAL):
         return NO_ARRAY
     if raw.isdecimal() and raw.isascii() and len(raw) <= 9:
         return Tasks(task=int(raw))

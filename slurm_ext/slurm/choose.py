@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from slurm_ext.errors import SlurmUnavailableError
+
 from .cli import CliOptions, CliSlurm
 from .run import Runner
 
@@ -28,6 +30,11 @@ def open_port(
 def open_runner(*, bin_dir: str, slurm_conf: str, call_timeout_s: float) -> Runner:
     """What starts Slurm's commands from ``bin_dir`` (or PATH) for the cluster of ``slurm_conf``."""
     environ = dict(os.environ)
+    if bin_dir and not os.access(os.path.join(bin_dir, "scontrol"), os.X_OK):
+        raise SlurmUnavailableError(
+            f"slurm.bin_dir = {bin_dir}: no scontrol there; name the directory of Slurm's "
+            "commands, or leave it empty for PATH"
+        )
     if bin_dir:
         environ["PATH"] = f"{bin_dir}:{environ.get('PATH', '/usr/bin:/bin')}"
     if slurm_conf:

@@ -8,7 +8,7 @@ from typing import Any
 from slurm_ext.model.job import BaseState, Job, JobKey, JobState, NodeShare, Request
 from slurm_ext.model.observation import Problem
 from slurm_ext.model.units import EpochS
-from slurm_ext.slurm.arrays import Tasks, parse_tasks
+from slurm_ext.slurm.arrays import NO_ARRAY, Tasks, parse_tasks
 from slurm_ext.slurm.details import Held
 from slurm_ext.slurm.gres import held_gpus
 from slurm_ext.slurm.hosts import expand
@@ -81,7 +81,8 @@ def _job(record: dict[str, Any], job_id: int, now: EpochS, problems: list[Proble
         end_s=end if isinstance(limit, int) else None,
         deadline_s=moment(record.get("deadline")),
         alloc=_alloc(record, job_id, state, request, problems),
-        array_job_id=integer(record.get("array_job_id")),
+        # As in text: an array that was cancelled with no task left shows its id alone.
+        array_job_id=0 if tasks == NO_ARRAY else integer(record.get("array_job_id")),
         array_task_id=tasks.task,
         array_tasks=tasks.tasks,
         array_count=1 if tasks.count is None else tasks.count,

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from slurm_ext.model.decision import JobPatch, ReservationSpec
 from slurm_ext.model.job import Job, JobKey
+from slurm_ext.model.ledger import parse_note, with_note
 from slurm_ext.slurm.actions import (
     RESERVATION_PREFIX,
     Command,
@@ -26,6 +27,17 @@ _GUARD_LEASE_S = 30
 _NOT_PENDING = Said(False, True, "not pending any more")
 
 Look = Callable[[Sequence[JobKey]], Mapping[JobKey, Job]]
+
+
+def _on_fresh_comment(patch: JobPatch, job: Job | None) -> JobPatch:
+    """The patch with its note put into what the AdminComment says now.
+
+    It was made from an earlier look; what another tool has written since must not be lost.
+    """
+    if patch.admin_comment is None or job is None:
+        return patch
+    text = with_note(job.admin_comment, parse_note(patch.admin_comment))
+    return replace(patch, admin_comment=text)
 
 
 class Writer:
@@ -55,8 +67,13 @@ class Writer:
         """
         verdicts: dict[int, Said] = {}
         plans: dict[int, tuple[Command, ...]] = {}
-        delicate = [p.key for p in patches if p.required_nodes is not None or p.hold is True]
+        delicate = [
+            p.key
+            for p in patches
+            if p.required_nodes is not None or p.hold is True or p.admin_comment is not None
+        ]
         seen = dict(self._look(delicate)) if delicate else {}
+        patches = [_on_fresh_comment(p, seen.get(p.key)) for p in patches]
         unguarded = self._lease_unguarded(patches, seen)
         for index, patch in enumerate(patches):
             job = seen.get(patch.key)

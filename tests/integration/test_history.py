@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import time
@@ -20,6 +21,7 @@ from slurm_ext.accounting.sacct import Skipped, read_dump, read_window
 from slurm_ext.accounting.sacct_json import differences, parse_json
 from slurm_ext.accounting.store import Store
 from slurm_ext.accounting.sync import sync
+from slurm_ext.cli import history
 from slurm_ext.slurm.run import Runner
 from slurm_ext.slurm.times import stamp
 
@@ -156,6 +158,36 @@ def test_learnt_from_what_was_read(runner: Runner, done: dict[str, int], tmp_pat
     assert found is not None
     assert 1 <= found.point_s <= 5
     assert found.level.startswith("user")
+
+
+def test_predict_of_a_running_job_by_the_verbs(
+    cluster: Slurm, done: dict[str, int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = cluster.submit(*SMALL, "--job-name=train_77", run_s=20, user=USER)
+    cluster.wait_state([job], {"RUNNING"}, 30)
+    (tmp_path / "c.toml").touch()
+
+    def verb(*words: str) -> Any:
+        parser = argparse.ArgumentParser()
+        history.add_parser(parser.add_subparsers())
+        options = ["--json", "--config", str(tmp_path / "c.toml")]
+        options += ["--set", f"state.dir={tmp_path}"]
+        options += ["--set", f"slurm.slurm_conf={cluster.env['SLURM_CONF']}"]
+        args = parser.parse_args(["history", *words, *options])
+        assert args.run(args) == 0
+        return json.loads(capsys.readouterr().out)
+
+    assert verb("sync")["stopped"] == ""
+    verb("fit")
+    found = verb("predict", str(job))
+    assert (found["job"]["user"], found["job"]["stem"], found["job"]["gpus"]) == (
+        USER,
+        "train_#",
+        1,
+    )
+    assert found["elapsed_s"] <= found["estimate"]["p50_s"] <= 60
+    assert verb("report")["attempts"] >= len(done)
+    cluster.run("scancel", str(job))
 
 
 def test_slurmdbd_down_keeps_what_is_there(

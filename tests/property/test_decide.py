@@ -21,6 +21,7 @@ TYPES = ("a100", "v100")
 
 @st.composite
 def requests(draw: st.DrawFn) -> Request:
+    named = draw(st.integers(0, 9))
     nodes = draw(st.integers(1, 3))
     kind = draw(st.sampled_from(["per_node", "total", "per_task", "none"]))
     gpus = draw(st.integers(1, 4))
@@ -36,6 +37,8 @@ def requests(draw: st.DrawFn) -> Request:
         gpu_type=draw(st.sampled_from(["", *TYPES])) if kind != "none" else "",
         mem_per_node_mib=draw(st.sampled_from([0, 100, 4000])),
         exclusive=draw(st.integers(0, 9)) == 0,
+        required_nodes=(f"n{named}",) if named < 2 else (),
+        excluded_nodes=("n1",) if named == 2 else (),
     )
 
 
@@ -137,6 +140,8 @@ def test_the_request_is_met_exactly(obs: Observation, kind: str) -> None:
             assert sum(s.gpus for s in shares) == request.gpus
         else:
             assert len(shares) == request.nodes_min
+        assert {*request.required_nodes} <= {s.node for s in shares}
+        assert not {*request.excluded_nodes} & {s.node for s in shares}
         if request.gpu_type:
             assert all(request.gpu_type in types[s.node] for s in shares)
 

@@ -214,3 +214,29 @@ def test_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
         build_parser().parse_args(words)
     assert ended.value.code == 0
     assert "usage: slurm-ext" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("hours", ["nan", "inf", "-5", "0", "1e300", "soon"])
+def test_pauses_that_are_none(state: Path, hours: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        call(state, "pause", f"--hours={hours}")
+    assert ended.value.code == 2
+
+
+def test_an_override_is_one_value(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(state, "config", "check", "--set", 'mode="observe"\nx=1') == 2
+    assert "mode" in capsys.readouterr().err
+
+
+def test_commands_from_nowhere_are_said_so(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(state, "plan", "--set", "slurm.bin_dir=/nonexistent") == 3
+    assert "no scontrol there" in capsys.readouterr().err
+
+
+def test_a_socket_path_that_is_too_long(
+    tmp_path: Path, fake: FakeSlurm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deep = tmp_path / ("x" * 120)
+    words = ["serve", "--set", f"state.dir={tmp_path}/s", "--set", f"state.run_dir={deep}"]
+    assert main(words) == 1
+    assert "state.run_dir" in capsys.readouterr().err

@@ -77,6 +77,7 @@ def test_a_plan_that_differs_is_noticed(tmp_path: Path) -> None:
         pytest.param(gzip.compress(b'{"format": 1}')[:-9], id="cut-gzip"),
         pytest.param(b'{"format":1,"policy":{"name":"fifo","parameters":{}},"context":{},'
                      b'"observation":{"now_s":"x"}}', id="wrong-type"),
+        pytest.param(b"[" * 100_000, id="deep"),
     ],
 )  # fmt: skip
 def test_damaged_files_are_said_so(tmp_path: Path, data: bytes) -> None:

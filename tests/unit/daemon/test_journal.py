@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,8 +26,9 @@ PATCH = JobPatch(KEY, "7", Lever.LEASE, begin_s=NOW + 300, why="blocked")
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Journal:
-    return Journal(tmp_path / "journal.db")
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    with Journal(tmp_path / "journal.db") as opened:
+        yield opened
 
 
 def test_entries_come_back(journal: Journal) -> None:

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import fields
 from pathlib import Path
 
@@ -66,21 +67,21 @@ def test_journal_is_not_for_everybody(path: Path) -> None:
 
 
 def test_migrations_run_from_the_version_of_the_file(path: Path) -> None:
-    db = sqlite3.connect(path, isolation_level=None)
     steps = [("CREATE TABLE a (x INTEGER) STRICT",), ("ALTER TABLE a ADD COLUMN y INTEGER",)]
-    journal_file.migrate(db, path, steps[:1])
-    db.execute("INSERT INTO a VALUES (1)")
-    journal_file.migrate(db, path, steps)
-    assert db.execute("SELECT x, y FROM a").fetchall() == [(1, None)]
-    assert journal_file.version_of(db) == 2
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        journal_file.migrate(db, path, steps[:1])
+        db.execute("INSERT INTO a VALUES (1)")
+        journal_file.migrate(db, path, steps)
+        assert db.execute("SELECT x, y FROM a").fetchall() == [(1, None)]
+        assert journal_file.version_of(db) == 2
 
 
 def test_a_failed_migration_leaves_the_old_version(path: Path) -> None:
-    db = sqlite3.connect(path, isolation_level=None)
-    with pytest.raises(sqlite3.Error):
-        journal_file.migrate(db, path, [("CREATE TABLE a (x) ", "CREATE TABLE nonsense")])
-    assert journal_file.version_of(db) == 0
-    assert db.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,)
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        with pytest.raises(sqlite3.Error):
+            journal_file.migrate(db, path, [("CREATE TABLE a (x) ", "CREATE TABLE nonsense")])
+        assert journal_file.version_of(db) == 0
+        assert db.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,)
 
 
 @pytest.mark.parametrize("opening", [Journal, Journal.open_readonly])

@@ -109,6 +109,18 @@ def test_a_stop_that_gives_back_leaves_nothing(tmp_path: Path) -> None:
     assert all(not j.admin_comment for j in fake.obs.jobs)
 
 
+def test_holds_are_lifted_even_if_the_lever_was_changed_meanwhile(tmp_path: Path) -> None:
+    fake = FakeSlurm(crowded())
+    settings = config(tmp_path, **{"levers.defer": "hold"})
+    service = Service(settings, fake, True, reload=lambda: settings)
+
+    def change() -> None:
+        service.config = config(tmp_path)
+
+    serve(service, 1, change)
+    assert not any(j.held for j in fake.obs.jobs)
+
+
 def test_a_bad_reload_keeps_the_old_configuration(tmp_path: Path) -> None:
     def refuse() -> Config:
         raise ConfigError(["broken"])
@@ -143,3 +155,23 @@ def test_the_socket_answers_while_serving(tmp_path: Path) -> None:
     answers: list[int] = []
     serve(service, 2, lambda: answers.append(ask(tmp_path / "run", "/healthz")["cycle"]))
     assert answers[:2] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"policy.name": "nope"}, id="unknown-policy"),
+        pytest.param({"policy.parameters.speed": 3}, id="unknown-parameter"),
+        pytest.param({"slurm.format": "json"}, id="fixed-at-the-start"),
+        pytest.param({"state.dir": "/elsewhere"}, id="another-state"),
+    ],
+)
+def test_a_reload_that_cannot_be_obeyed_is_refused(
+    tmp_path: Path, changes: dict[str, object]
+) -> None:
+    settings = config(tmp_path)
+    fresh = config(tmp_path, **changes)
+    service = Service(settings, FakeSlurm(crowded()), True, reload=lambda: fresh)
+    service._reload_wanted = True
+    serve(service, 1)
+    assert service.config is settings

@@ -280,3 +280,63 @@ def test_policies_order(policy: str, first: int) -> None:
     ]
     step = decide(observation([node("n1")], jobs), context(policy))
     assert step.plan.order[0].job_id == first
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Request(nodes_min=3, nodes_max=3, gpus_total=6, required_nodes=("n4",)),
+        Request(nodes_min=2, nodes_max=2, gpus_per_task=1, tasks=4, required_nodes=("n4",)),
+        Request(nodes_min=2, nodes_max=2, gpus_per_node=2, required_nodes=("n4",)),
+    ],
+)
+def test_named_nodes_are_always_part_of_it(request_: Request) -> None:
+    """--nodelist with fewer nodes than the job has, the named one not the best of all."""
+    nodes = [node(f"n{i}") for i in range(4)]
+    nodes.append(node("n4", used=range(5), cpus_used=5))
+    step = decide(observation(nodes, [job(1, request=request_)]), context())
+    assert "n4" in started(step)[1]
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [("a", {"n1", "n3"}), ("a&b", {"n3"}), ("a|c", {"n1", "n3", "n4"}), ("!a", {"n2", "n4"}),
+     ("b&!a|c", {"n2", "n4"}), ("z", set())],
+)  # fmt: skip
+def test_features(expression: str, expected: set[str]) -> None:
+    have = {"n1": ("a",), "n2": ("b",), "n3": ("a", "b"), "n4": ("c",)}
+    nodes = [node(name, gpus=1, features=names) for name, names in have.items()]
+    request_ = Request(gpus_per_node=1, features=expression)
+    jobs = [job(i, request=request_) for i in range(1, 5)]
+    found = started(decide(observation(nodes, jobs), context()))
+    assert {n for names in found.values() for n in names} == expected
+
+
+@pytest.mark.parametrize(
+    ("count", "throttle", "expected"), [(10_000, 0, 128), (5, 0, 5), (10_000, 7, 7)]
+)
+def test_tasks_of_a_large_array(count: int, throttle: int, expected: int) -> None:
+    array = job(1, cpus=1, array_job_id=1, array_tasks="x", array_count=count,
+                array_throttle=throttle)  # fmt: skip
+    step = decide(observation([node("n1"), node("n2")], [array]), context())
+    assert of(step, 1).tasks == expected
+
+
+@pytest.mark.parametrize(
+    ("cpus", "fits"),
+    [
+        pytest.param((14, 14), False, id="27-cpus-but-only-one-task-of-9-on-each"),
+        pytest.param((18, 9), True, id="two-tasks-and-one"),
+        pytest.param((28, 8), False, id="both-nodes-must-hold-one"),
+    ],
+)
+def test_tasks_are_never_cut_in_half(cpus: tuple[int, int], fits: bool) -> None:
+    nodes = [node(f"n{i}", gpus=0, cpus=c) for i, c in enumerate(cpus)]
+    request_ = Request(nodes_min=2, nodes_max=2, tasks=3, cpus=27, cpus_per_task=9)
+    assert bool(started(decide(observation(nodes, [job(1, request=request_)]), context()))) is fits
+
+
+def test_a_job_that_names_a_missing_node_never_starts() -> None:
+    request_ = Request(gpus_per_node=1, required_nodes=("gone",))
+    step = decide(observation([node("n1")], [job(1, request=request_)]), context())
+    assert (of(step, 1).verdict, code(step, 1)) == (Verdict.NEVER, "no_such_node")

@@ -371,3 +371,51 @@ def test_a_running_job_loses_our_note_but_keeps_foreign_text() -> None:
     patch = patches(step_with([running]))[1]
     assert patch.admin_comment == "theirs"
     assert patch.required_nodes is None
+
+
+def test_a_standing_hold_becomes_a_lease_when_the_lever_is_changed() -> None:
+    jobs = blocked_and_small()
+    note = render_note(UndoNote(held=True))
+    jobs[2] = replace(jobs[2], priority=0, reason="JobHeldAdmin", admin_comment=note)
+    patch = patches(small_cluster(jobs, LedgerEntry(jobs[2].key, "2", held=True)))[2]
+    assert (patch.lever, patch.hold) == (Lever.LEASE, False)
+    assert patch.begin_s == NOW + 300
+    left = parse_note(patch.admin_comment or note)
+    assert left is not None
+    assert left.held  # until it is seen released
+
+
+# -- starts that Slurm does not make -----------------------------------------------------
+
+
+def test_after_a_start_in_vain_the_job_is_let_go_without_a_pin() -> None:
+    found = job(1, gpus=8)
+    entry = LedgerEntry(found.key, "1", released_s=NOW - 60, planned_nodes=("n1",))
+    step = step_with([found], entry)
+    assert step.plan.decisions[found.key].verdict == "start"
+    assert not any(p.required_nodes for p in step.plan.patches)
+    kept = {e.key: e for e in step.entries}[found.key]
+    assert (kept.failed_starts, kept.released_s) == (1, NOW)
+
+
+def test_a_pin_that_makes_a_job_impossible_for_slurm_is_taken_off_and_not_tried_again() -> None:
+    found = pinned_on("n1", job(1, gpus=8, priority=0, reason="BadConstraints"))
+    entry = LedgerEntry(found.key, "1", pinned=("n1",), pinned_at_s=NOW - 3, released_s=NOW - 3)
+    step = step_with([found], entry)
+    assert patches(step, Lever.RESTORE)[1].required_nodes == ()
+    again = step_with([job(1, gpus=8)], *step.entries)
+    assert not any(p.required_nodes for p in again.plan.patches)
+
+
+def test_after_three_starts_in_vain_it_belongs_to_slurm() -> None:
+    found = job(1, gpus=8)
+    step = step_with([found], LedgerEntry(found.key, "1", failed_starts=3))
+    assert step.plan.decisions[found.key].reasons[0].code == "not_started"
+    assert {e.key: e for e in step.entries}[found.key].surrendered == "not_started"
+
+
+def test_an_array_that_starts_bit_by_bit_is_not_in_vain() -> None:
+    array = job(1, gpus=2, array_job_id=1, array_tasks="4-9", array_count=6)
+    entry = LedgerEntry(array.key, "1", released_s=NOW - 60)
+    kept = {e.key: e for e in step_with([array], entry).entries}[array.key]
+    assert kept.failed_starts == 0

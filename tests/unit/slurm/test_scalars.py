@@ -237,6 +237,7 @@ def test_node_states_json() -> None:
     ("text", "tasks"),
     [
         ("N/A", Tasks()),
+        ("4294967294", Tasks()),
         ("", Tasks()),
         ("0", Tasks(task=0)),
         ("17", Tasks(task=17)),

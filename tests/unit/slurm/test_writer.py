@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from slurm_ext.errors import SlurmUnavailableError
 from slurm_ext.model.decision import JobPatch, Lever
 from slurm_ext.model.job import Job, JobKey
+from slurm_ext.model.ledger import UndoNote, render_note
 from slurm_ext.slurm.run import Answer, Runner
 from slurm_ext.slurm.writer import Writer
 from tests import builders
@@ -111,13 +113,23 @@ def test_foreign_text_goes_alone_and_in_order() -> None:
         JobPatch(WAITS.key, "1", Lever.LEASE, admin_comment="two words"),
         JobPatch(WAITS.key, "1", Lever.RANK, site_factor=2),
     ]
-    assert all(outcome.ok for outcome in writer(runner).patch(patches))
+    theirs = replace(WAITS, admin_comment="two words")
+    assert all(outcome.ok for outcome in writer(runner, seen(theirs)).patch(patches))
     assert runner.sent == [
         "update JobId=1 SiteFactor=1",
         "update JobId=1 AdminComment=two words",
         "update JobId=1 SiteFactor=2",
     ]
     assert runner.processes == 3
+
+
+def test_what_another_tool_wrote_since_the_look_is_kept() -> None:
+    runner = Listener()
+    note = render_note(UndoNote(lease_until_s=5))
+    patch = JobPatch(WAITS.key, "1", Lever.LEASE, admin_comment=note)
+    fresh = replace(WAITS, admin_comment="theirs")
+    assert writer(runner, seen(fresh)).patch([patch])[0].ok
+    assert runner.sent == [f"update JobId=1 AdminComment=theirs {note}"]
 
 
 def test_batches_are_bounded() -> None:
