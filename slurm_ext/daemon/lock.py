@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import socket
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -154,13 +155,16 @@ class Beat:
 
 
 class Heartbeat:
-    """Writes ``<epoch seconds> <interval seconds>\\n`` to a file, whole or not at all."""
+    """Writes ``<epoch seconds> <interval seconds> <partitions>\\n`` to a file, whole or not at all.
+
+    The partitions, comma-separated, are those whose new jobs job_submit.lua shall stamp.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._last_s = 0
 
-    def beat(self, now_s: EpochS, interval_s: float) -> None:
+    def beat(self, now_s: EpochS, interval_s: float, partitions: Iterable[str] = ()) -> None:
         """Replace the file. Times do not go back, unless the clock did by over an interval.
 
         Following a clock that was set far back matters: a beat from the future would pass
@@ -177,7 +181,8 @@ class Heartbeat:
         fd = os.open(draft, flags, 0o644)
         try:
             os.fchmod(fd, 0o644)
-            os.write(fd, f"{now_s} {interval}\n".encode())
+            words = [str(now_s), str(interval), ",".join(partitions)]
+            os.write(fd, " ".join(filter(None, words)).encode() + b"\n")
         finally:
             os.close(fd)
         os.replace(draft, self.path)
@@ -192,7 +197,7 @@ def read_heartbeat(path: Path) -> Beat | None:
     """The last beat, or None if there is none or the file is damaged."""
     try:
         with path.open("rb") as stream:
-            at, interval = stream.read(_MAX_BYTES).decode("ascii").split()
+            at, interval = stream.read(_MAX_BYTES).split(maxsplit=2)[:2]
         beat = Beat(int(at), int(interval))
     except (OSError, ValueError):
         return None

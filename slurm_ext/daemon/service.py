@@ -151,8 +151,9 @@ class Service:
     def _beat(self, heartbeat: Heartbeat, result: CycleResult) -> None:
         """A sign of life for job_submit.lua, but only while we would plan what it defers."""
         try:
-            if Mode.ENFORCE in result.plan.modes.values():
-                heartbeat.beat(int(time.time()), self.config.cycle.interval_s)
+            modes = result.plan.modes
+            if enforced := sorted(name for name in modes if modes[name] is Mode.ENFORCE):
+                heartbeat.beat(int(time.time()), self.config.cycle.interval_s, enforced)
             else:
                 heartbeat.stop()
         except OSError as error:

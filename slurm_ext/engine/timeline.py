@@ -16,7 +16,7 @@ from .pool import Demand, Free, Pool
 from .search import place
 
 OVERRUN_S = 60
-"""A job past its expected end, or completing, is taken to end within a minute."""
+"""A completing job, or one just past its expected end, is taken to end within a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,11 @@ class Barrier:
 
 
 def expected_end_s(job: Job, now_s: EpochS, default_limit_s: int) -> EpochS:
-    """When an occupying job is expected to be gone (its limit until estimates exist)."""
+    """When an occupying job is expected to be gone (its limit until estimates exist).
+
+    A job that is past that is expected to go on for as long as it already has overrun: a promise
+    that stood "in a minute" for ever would keep everybody else waiting.
+    """
     if job.state.completing:
         return now_s + OVERRUN_S
     if job.end_s is not None:
@@ -46,7 +50,7 @@ def expected_end_s(job: Job, now_s: EpochS, default_limit_s: int) -> EpochS:
         end_s = job.start_s + limit_s
     else:
         end_s = now_s + default_limit_s
-    return end_s if end_s > now_s else now_s + OVERRUN_S
+    return end_s if end_s > now_s else now_s + max(OVERRUN_S, now_s - end_s)
 
 
 def releases(jobs: Iterable[Job], now_s: EpochS, default_limit_s: int) -> list[Release]:

@@ -120,7 +120,7 @@ def job_of_record(record: Record, chunk: Chunk | None, problems: list[Problem]) 
         het_job_id=_int(record.het_job),
         het_offset=_int(record.het_offset) if _int(record.het_job) else None,
         reservation=_text(record.reservation),
-        dependency=_text(record.dependency),
+        dependency=_text(record.dependency.strip()),
         comment=_text(record.comment),
         admin_comment=_text(record.admin_comment),
         restarts=_int(record.restarts),

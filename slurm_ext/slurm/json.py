@@ -16,6 +16,7 @@ from slurm_ext.slurm.jobs import clean
 from slurm_ext.slurm.request import RawRequest, build_request
 from slurm_ext.slurm.scalars import get, integer, moment, number, objects, text, words
 from slurm_ext.slurm.shares import held_shares, spread_shares
+from slurm_ext.slurm.squeue import DEPENDENCY_CHARS
 from slurm_ext.slurm.states import job_state_of_json
 from slurm_ext.slurm.tres import parse_tres
 
@@ -90,7 +91,7 @@ def _job(record: dict[str, Any], job_id: int, now: EpochS, problems: list[Proble
         het_job_id=het,
         het_offset=integer(record.get("het_job_offset")) if het else None,
         reservation=text(record.get("resv_name")),
-        dependency=text(record.get("dependency")),
+        dependency=text(record.get("dependency"))[:DEPENDENCY_CHARS],
         comment=clean(text(record.get("comment"))),
         admin_comment=clean(text(record.get("admin_comment"))),
         restarts=integer(record.get("restart_cnt")),

@@ -23,6 +23,11 @@ FIELDS = (
 )  # fmt: skip
 """Fields of ``squeue -O`` that every version from 22.05 to 26.05 has."""
 
+DEPENDENCY_CHARS = 200
+"""A dependency may be 128 KiB long, and every job of a user may have one; the start is enough."""
+
+_WIDTH = {"dependency": str(DEPENDENCY_CHARS)}
+
 ARGUMENTS = ("-h", "-a", "-t", "all", "--local", "--noconvert")
 """``-t all``: unknown states are filtered here, not by name."""
 
@@ -88,7 +93,8 @@ class Framing:
     def format(self) -> str:
         """The value of ``SQUEUE_FORMAT2``: full widths, a separator after each field."""
         *inner, last = FIELDS
-        return ",".join([*(f"{name}:{self.field}" for name in inner), f"{last}:{self.record}"])
+        words = [f"{name}:{_WIDTH.get(name, '')}{self.field}" for name in inner]
+        return ",".join([*words, f"{last}:{self.record}"])
 
     def records(self, output: str) -> tuple[list[str], str]:
         """The raw records, and what is left after the last end mark (empty if complete)."""

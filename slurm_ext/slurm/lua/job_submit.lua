@@ -1,22 +1,25 @@
 -- Gives each new job a short lease, so that it is planned before Slurm starts it.
 --
--- Only while the daemon's heartbeat file is fresh, and only on jobs without a begin time of their
--- own: a daemon that is down changes nothing, and the lease lapses by itself. The note in the
+-- Only while the daemon's heartbeat file is fresh, only in partitions that it names there (those in
+-- mode enforce, none during a pause), and only on jobs without a begin time of their own: a daemon
+-- that is down or observes changes nothing, and the lease lapses by itself. The note in the
 -- AdminComment says that the begin time is not the user's. Reads one small file, asks nobody.
 --
 -- Install: JobSubmitPlugins=lua in slurm.conf, this file beside it; set the two values below.
 
 local HEARTBEAT = "/run/slurm_ext/heartbeat"
-local PARTITIONS = nil -- nil: all, or a table such as { gpu = true, debug = true }
+local PARTITIONS = nil -- nil: all in mode enforce, or a table such as { gpu = true, debug = true }
 
-local function heartbeat_interval(now)
+local function read_heartbeat(now)
     local file = io.open(HEARTBEAT, "r")
     if not file then return nil end
-    local at, interval = string.match(file:read(200) or "", "^(%d+) (%d+)")
+    local at, interval, names = string.match(file:read(65536) or "", "^(%d+) (%d+) (%S+)")
     file:close()
     at, interval = tonumber(at), tonumber(interval)
     if not at or now - at > 3 * interval or at - now > interval then return nil end
-    return interval
+    local enforced = {}
+    for name in string.gmatch(names, "[^,]+") do enforced[name] = true end
+    return interval, enforced
 end
 
 -- Exclusive or without bit operators: Slurm may be linked with Lua 5.1, which has none.
@@ -47,22 +50,31 @@ local function note(begin_s)
     return string.format("[slurm_ext;%s;crc:%08x]", text, crc32(text))
 end
 
-local function ours(job_desc)
+local function partition_of(job_desc, part_list)
+    if job_desc.partition then return job_desc.partition end
+    for name, part in pairs(part_list or {}) do
+        if part.flag_default == 1 then return name end
+    end
+    return ""
+end
+
+local function ours(job_desc, part_list, enforced)
     if job_desc.begin_time and job_desc.begin_time ~= 0 then return false end
     if job_desc.reservation and job_desc.reservation ~= "" then return false end
     if job_desc.script == nil or job_desc.script == "" then return false end -- interactive
     if string.find(job_desc.comment or "", "slurm_ext:off", 1, true) then return false end
-    if not PARTITIONS then return true end
-    for name in string.gmatch(job_desc.partition or "", "[^,]+") do
-        if not PARTITIONS[name] then return false end
+    local any = false
+    for name in string.gmatch(partition_of(job_desc, part_list), "[^,]+") do
+        if not enforced[name] or (PARTITIONS and not PARTITIONS[name]) then return false end
+        any = true
     end
-    return true
+    return any
 end
 
 function slurm_job_submit(job_desc, part_list, submit_uid)
     local now = os.time()
-    local fine, interval = pcall(heartbeat_interval, now)
-    if fine and interval and ours(job_desc) then
+    local fine, interval, enforced = pcall(read_heartbeat, now)
+    if fine and interval and ours(job_desc, part_list, enforced) then
         local begin_s = now + 2 * interval + 2
         job_desc.begin_time = begin_s
         local before = job_desc.admin_comment

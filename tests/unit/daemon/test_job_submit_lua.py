@@ -21,7 +21,8 @@ local source = io.open("{script}"):read("*a")
 source = string.gsub(source, '"/run/slurm_ext/heartbeat"', '"{heartbeat}"')
 assert((loadstring or load)(source))()
 local job = {{ script = "#!/bin/sh", partition = "gpu", {fields} }}
-assert(slurm_job_submit(job, {{}}, 0) == 0)
+local parts = {{ gpu = {{ flag_default = 1 }}, cpu = {{ flag_default = 0 }} }}
+assert(slurm_job_submit(job, parts, 0) == 0)
 io.write(tostring(job.begin_time), "\\n", tostring(job.admin_comment), "\\n")
 """
 
@@ -45,7 +46,7 @@ def submit(lua: str, tmp_path: Path, *, beat: str | None, fields: str = "") -> t
 
 
 def fresh() -> str:
-    return f"{int(time.time())} 5\n"
+    return f"{int(time.time())} 5 debug,gpu\n"
 
 
 def test_a_new_job_gets_a_lease_with_a_note_we_can_read(lua: str, tmp_path: Path) -> None:
@@ -62,6 +63,11 @@ def test_foreign_text_stays(lua: str, tmp_path: Path) -> None:
     assert comment.startswith("theirs [slurm_ext;")
 
 
+def test_without_a_name_the_default_partition_counts(lua: str, tmp_path: Path) -> None:
+    begin, _ = submit(lua, tmp_path, beat=fresh(), fields="partition = false")
+    assert begin != "nil"
+
+
 @pytest.mark.parametrize(
     ("beat", "fields"),
     [
@@ -70,6 +76,9 @@ def test_foreign_text_stays(lua: str, tmp_path: Path) -> None:
         pytest.param("99999999999 5\n", "", id="heartbeat-from-the-future"),
         pytest.param("garbage", "", id="damaged-heartbeat"),
         pytest.param("", "", id="empty-heartbeat"),
+        pytest.param("observing", "", id="no-partition-in-mode-enforce"),
+        pytest.param("fresh", 'partition = "cpu"', id="another-partition"),
+        pytest.param("fresh", 'partition = "gpu,cpu"', id="partly-another-partition"),
         pytest.param("fresh", "begin_time = 123", id="own-begin"),
         pytest.param("fresh", 'reservation = "x"', id="reservation"),
         pytest.param("fresh", 'comment = "a slurm_ext:off"', id="opted-out"),
@@ -78,6 +87,7 @@ def test_foreign_text_stays(lua: str, tmp_path: Path) -> None:
 )
 def test_left_alone(lua: str, tmp_path: Path, beat: str | None, fields: str) -> None:
     fields = fields.replace("script = false", 'script = ""')
-    begin, comment = submit(lua, tmp_path, beat=fresh() if beat == "fresh" else beat, fields=fields)
+    beats = {"fresh": fresh(), "observing": f"{int(time.time())} 5\n"}
+    begin, comment = submit(lua, tmp_path, beat=beats.get(beat or "", beat), fields=fields)
     assert begin in ("nil", "123")
     assert comment == "nil"

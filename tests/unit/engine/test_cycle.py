@@ -189,6 +189,16 @@ def test_who_may_pass(kind: str, limit: int, verdict: Verdict) -> None:
     assert of(step, 2).verdict is verdict
 
 
+@pytest.mark.parametrize(("overrun", "promise"), [(10, 60), (60, 60), (7200, 7200)])
+def test_a_job_past_its_end_does_not_block_others_for_ever(overrun: int, promise: int) -> None:
+    jobs = crowded()
+    jobs[0] = replace(jobs[0], end_s=NOW - overrun)
+    short = job(2, gpus=2, limit=3600, submit=NOW - 10)
+    step = decide(observation([node("n1", used=range(4))], [*jobs, short]), context())
+    assert of(step, 1).start_s == NOW + promise
+    assert (of(step, 2).verdict is Verdict.START) is (promise >= 3600)
+
+
 def test_the_blocked_job_is_promised_the_shadow_time() -> None:
     step = decide(observation([node("n1", used=range(4))], crowded()), context())
     assert of(step, 1).start_s == NOW + 600
