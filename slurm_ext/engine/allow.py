@@ -113,7 +113,7 @@ class Allowance:
             missing = len(required) < len(found)
             if missing:
                 mask[:] = False
-            if len(required) >= request.nodes_min:
+            if request.nodes_max is not None and len(required) >= request.nodes_max:
                 mask &= self._named(request.required_nodes)
         return mask, required, missing
 

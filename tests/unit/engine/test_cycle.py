@@ -350,3 +350,12 @@ def test_a_job_that_names_a_missing_node_never_starts() -> None:
     request_ = Request(gpus_per_node=1, required_nodes=("gone",))
     step = decide(observation([node("n1")], [job(1, request=request_)]), context())
     assert (of(step, 1).verdict, code(step, 1)) == (Verdict.NEVER, "no_such_node")
+
+
+def test_a_named_node_may_be_joined_by_others() -> None:
+    """``-w n1 --gpus=10`` runs on n1 and a second node."""
+    request_ = Request(gpus_total=10, nodes_max=None, required_nodes=("n1",))
+    nodes = [node("n1"), node("n2"), node("n3")]
+    found = started(decide(observation(nodes, [job(1, request=request_)]), context()))
+    assert "n1" in found[1]
+    assert len(found[1]) == 2
