@@ -123,8 +123,12 @@ class Storm:
         found = {kind: sum(kind in line.split(": ", 2)[1] for line in left) for kind in kinds}
         print(f"\n[{self.defer}] a lease after the death: {found} on pending jobs")
         if self.defer == "hold":
-            self.daemon.command("recover")  # the heartbeat is old by now
+            # The janitor acts once the heartbeat is old.
+            wait_for(self._janitor_acts, 20, "the janitor to find the daemon dead")
             self._nothing_left("")
+
+    def _janitor_acts(self) -> bool:
+        return "alive a moment ago" not in self.daemon.command("recover").stdout
 
     def _leased(self) -> list[str]:
         return [x for x in self.queue.left_behind(read(self.queue.slurm)) if ": begins" in x]
