@@ -84,10 +84,14 @@ class Allowance:
     def next_window(self, job: Job, start_s: EpochS, duration_s: int) -> Reservation | None:
         """The earliest reservation that keeps the job off nodes it could otherwise use."""
         allowed = self.of(job, start_s, duration_s)
+        concerned = allowed.static
+        if allowed.required:  # only the nodes it names decide
+            concerned = np.zeros_like(allowed.static)
+            concerned[list(allowed.required)] = True
         hits = [
             self._reservations[i][0]
             for i in self._crossing(job, start_s, duration_s)
-            if bool((self._reservations[i][1] & allowed.static).any())
+            if bool((self._reservations[i][1] & concerned).any())
         ]
         return min(hits, key=lambda r: r.start_s, default=None)
 

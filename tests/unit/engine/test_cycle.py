@@ -359,3 +359,11 @@ def test_a_named_node_may_be_joined_by_others() -> None:
     found = started(decide(observation(nodes, [job(1, request=request_)]), context()))
     assert "n1" in found[1]
     assert len(found[1]) == 2
+
+
+def test_a_reservation_elsewhere_is_not_why_a_named_node_is_out() -> None:
+    window = Reservation("maint", NOW + 10, NOW + 5000, ("n2",))
+    request_ = Request(gpus_per_node=1, nodes_max=None, required_nodes=("n1",))
+    nodes = [node("n1", states=("DOWN",)), node("n2")]
+    obs = observation(nodes, [job(1, request=request_)], reservations=[window])
+    assert code(decide(obs, context()), 1) == "nodes_unavailable"
