@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A whole cycle from observe to plan on a real Slurm, beside slurmctld's own backfill.
 
-Starts a real Slurm (docker/minislurm, tuned), fills it, queues jobs that all want to run, and
+Starts a real Slurm (docker/minislurm), fills it, queues jobs that all want to run, and
 measures one process that observes and decides as the daemon does (mode enforce, nothing sent).
 The figures of slurmctld's backfill on the same queue come from sdiag.
 """
@@ -97,6 +97,8 @@ def main() -> int:
     parser.add_argument("--pending", type=int)
     parser.add_argument("--cycles", type=int, default=6)
     parser.add_argument("--policy", default="sjf")
+    parser.add_argument("--sched", choices=("tuned", "default"), default="tuned",
+                        help="slurmctld's scheduler parameters")  # fmt: skip
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.measure:
@@ -105,7 +107,7 @@ def main() -> int:
     nodes, pending = (20, 300) if args.small else (500, 10_000)
     nodes, pending = args.nodes or nodes, args.pending or pending
     with tempfile.TemporaryDirectory(prefix="slurm_ext-bench-") as place:
-        up = ["up", "--dir", place, "--nodes", str(nodes), "--gpus", "8", "--sched", "tuned"]
+        up = ["up", "--dir", place, "--nodes", str(nodes), "--gpus", "8", "--sched", args.sched]
         up += ["--max-jobs", str(2 * (pending + nodes)), "--timeout", "600"]
         subprocess.run([*MINISLURM, *up], check=True)
         try:
