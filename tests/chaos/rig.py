@@ -224,13 +224,16 @@ class Queue:
     def pending(self) -> int:
         return sum(one.pending and not wish.held for _, wish, one in self._with(read(self.slurm)))
 
-    def end(self, deadline_s: float) -> dict[int, Seen]:
-        """Release what the users hold and wait until everything has COMPLETED."""
+    def end(self, deadline_s: float, forgiven: frozenset[int] = frozenset()) -> dict[int, Seen]:
+        """Release what the users hold and wait until everything has COMPLETED.
+
+        ``forgiven``: what ran when slurmctld was killed; Slurm itself may lose its end.
+        """
         for job, wish in self.wishes.items():
             if wish.held:
                 self.slurm.run("scontrol", "release", str(job))
                 wish.held = False
-        jobs = list(self.wishes)
+        jobs = [job for job in self.wishes if job not in forgiven]
         self.slurm.wait_completed(jobs, deadline_s)
         return read(self.slurm)
 
