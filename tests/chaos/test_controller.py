@@ -182,6 +182,7 @@ def test_munged_gone(slurm: Slurm, frail: Make, queue: Queue, signame: str) -> N
     assert_recovers(beside, queue)
 
 
+@pytest.mark.slow  # by hand: a killed slurmctld may forget the ends of jobs, and hold their room
 @pytest.mark.usefixtures("whole")
 def test_the_daemon_starts_before_slurmctld_answers(
     slurm: Slurm, frail: Make, queue: Queue
