@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 
 from slurm_ext.accounting.features import Features
-from slurm_ext.accounting.predict import COLUMNS, Estimate, Samples, Settings, estimate
+from slurm_ext.accounting.predict import COLUMNS, Samples, Settings, estimate
 from slurm_ext.accounting.weighted import Floats
 from slurm_ext.errors import SlurmExtError
+from slurm_ext.model.estimate import Estimate
 from slurm_ext.model.units import EpochS
 from slurm_ext.slurm.run import escape
 

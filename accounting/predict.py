@@ -19,6 +19,7 @@ import numpy as np
 
 from slurm_ext.accounting.features import Features, key
 from slurm_ext.accounting.weighted import Bools, Floats, masses, nearest, quantile
+from slurm_ext.model.estimate import Estimate
 
 COLUMNS = 6
 """Of a sample: run time, ended by itself (1) or cut off (0), size, limit (0: none), stem, place."""
@@ -56,23 +57,6 @@ class Settings:
     low: float = 0.05
     high: float = 0.95
     censored: bool = False
-
-
-class Estimate(NamedTuple):
-    """Seconds of run time: quantiles, the best single guess, and what it rests on.
-
-    ``level``: what the weightiest samples share with the job (``user+size+stem``, ``account``,
-    ``site``, ``limit`` for no history at all); ``n`` their number. ``beyond``: the job has run
-    longer than anything known, so that the numbers are a rule of thumb.
-    """
-
-    p10_s: float
-    p50_s: float
-    p90_s: float
-    point_s: float
-    n: int
-    level: str
-    beyond: bool = False
 
 
 class Ring:

@@ -26,9 +26,9 @@ from .common import add_config_options, connect, console, print_json, read_confi
 from .tables import duration
 
 if TYPE_CHECKING:
-    from slurm_ext.accounting.predict import Estimate
     from slurm_ext.accounting.store import Store
     from slurm_ext.accounting.sync import SyncReport
+    from slurm_ext.model.estimate import Estimate
 
 STORE, ARTEFACT = "history.db", "durations.npz"
 DAY_S = 86400

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from slurm_ext.model.annotation import Annotation
 from slurm_ext.model.decision import Mode
+from slurm_ext.model.estimate import Estimate
 from slurm_ext.model.job import JobKey
 from slurm_ext.model.ledger import LedgerEntry
 
@@ -14,11 +16,15 @@ from .policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class BackfillSettings:
-    """``kind``: none (strict order), best_effort (skip what does not fit, no promise), easy."""
+    """``kind``: none (strict order), best_effort (skip what does not fit, no promise), easy.
+
+    ``durations``: what holes are planned with, ``limit``, ``p50`` or ``p90`` of the estimates.
+    """
 
     kind: str = "easy"
     fences: int = 1
     default_limit_s: int = 7 * 86400
+    durations: str = "limit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +82,12 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Everything decide() needs besides the observation."""
+    """Everything decide() needs besides the observation.
+
+    ``estimates`` of pending and running jobs; a job without one is planned with its limit.
+    ``annotations`` of jobs that carry a valid one. ``attained_gpu_s``: GPU-seconds a job has had
+    before its last requeue.
+    """
 
     policy: Policy
     mode: Mode = Mode.OBSERVE
@@ -88,6 +99,9 @@ class Context:
     levers: LeverSettings = field(default_factory=LeverSettings)
     guard: GuardSettings = field(default_factory=GuardSettings)
     jobs: JobSettings = field(default_factory=JobSettings)
+    estimates: Mapping[JobKey, Estimate] = field(default_factory=dict)
+    annotations: Mapping[JobKey, Annotation] = field(default_factory=dict)
+    attained_gpu_s: Mapping[JobKey, float] = field(default_factory=dict)
     paused: bool = False
 
     def mode_of(self, partition: str) -> Mode:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from slurm_ext.model.annotation import Annotation
 from slurm_ext.model.decision import Mode, Reason, Stage
+from slurm_ext.model.estimate import Estimate
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.ledger import LedgerEntry
 from slurm_ext.model.observation import Observation
@@ -38,6 +40,7 @@ class JobView:
     may start it at the earliest (now, or the user's begin). ``leased``: our own StartTime is what
     keeps it waiting. ``held_by_us`` likewise for a hold. ``natural_priority``: Slurm's priority
     without our SiteFactor. ``let_go``: released by us and not yet seen running, still in grace.
+    ``estimate``, ``annotation``, ``attained_gpu_s``: what else is known, as in the context.
     """
 
     job: Job
@@ -49,6 +52,9 @@ class JobView:
     leased: bool = False
     held_by_us: bool = False
     let_go: bool = False
+    estimate: Estimate | None = None
+    annotation: Annotation | None = None
+    attained_gpu_s: float = 0.0
     key: JobKey = field(init=False)
 
     def __post_init__(self) -> None:
@@ -108,6 +114,9 @@ def look_at(job: Job, obs: Observation, ctx: Context) -> JobView | Aside:
         leased=leased,
         held_by_us=held_by_us,
         let_go=let_go,
+        estimate=ctx.estimates.get(job.key),
+        annotation=ctx.annotations.get(job.key),
+        attained_gpu_s=ctx.attained_gpu_s.get(job.key, 0.0),
     )
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from slurm_ext.accounting.features import Features
-from slurm_ext.accounting.predict import Estimate, Ring, Samples, Settings
+from slurm_ext.accounting.predict import Ring, Samples, Settings
 from slurm_ext.accounting.weighted import masses, nearest, quantile
+from slurm_ext.model.estimate import Estimate
 
 JOB = Features("ann", "lab", "gpu", "normal", "train_#", gpus=2, limit_s=36000)
 
