@@ -20,10 +20,13 @@ from slurm_ext.sim.cluster import ClusterSpec
 from slurm_ext.sim.compare import compare
 from slurm_ext.sim.errors import TraceError
 from slurm_ext.sim.generate import Shape, generate
-from slurm_ext.sim.scenario import BACKFILLS, DRIVERS, Scenario, without_impossible
+from slurm_ext.sim.physics import StopCost
+from slurm_ext.sim.scenario import BACKFILLS, DRIVERS, DURATIONS, Scenario, without_impossible
 from slurm_ext.sim.scenario import run as run_scenario
 from slurm_ext.sim.settings import PROMPT, SlurmSettings
 from slurm_ext.sim.workload import Workload
+
+from .common import parse_overrides
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -84,7 +87,16 @@ def _shape_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup) ->
 def _scenario_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("cluster and scheduler")
     group.add_argument("--cluster", default="32x8", help=_CLUSTER_HELP)
-    group.add_argument("--round-s", type=int, default=0, help="driver ideal: decide that often")
+    group.add_argument("--round-s", type=int, default=-1, metavar="S",
+                       help="driver ideal: decide that often; 0: at every change")  # fmt: skip
+    group.add_argument("--durations", choices=DURATIONS, default="limit",
+                       help="driver ideal: what jobs are expected to run")  # fmt: skip
+    group.add_argument("--lossless", action="store_true",
+                       help="a job that is stopped saves its work first")  # fmt: skip
+    group.add_argument("--restart-s", type=int, metavar="S",
+                       help="cost of a restart for all jobs; else the trace's")  # fmt: skip
+    group.add_argument("--set", action="append", default=[], dest="overrides",
+                       metavar="PARAMETER=VALUE", help="a parameter of the policy")  # fmt: skip
     group.add_argument("--interval-s", type=int, default=30, help="between cycles of the daemon")
     group.add_argument("--lease-s", type=int, default=300, help="length of a deferral")
     group.add_argument("--no-kill", action="store_true", help="time limits are not enforced")
@@ -196,7 +208,14 @@ def _base(args: argparse.Namespace) -> Scenario:
         changes[name] = _number(f"--slurm {name}", value)
     slurm = replace(slurm, kill=not args.no_kill, **changes)
     levers = LeverSettings(interval_s=args.interval_s, lease_s=args.lease_s)
-    return Scenario(round_s=args.round_s, slurm=slurm, levers=levers)
+    return Scenario(
+        round_s=args.round_s,
+        durations=args.durations,
+        cost=StopCost(args.restart_s, args.lossless),
+        parameters=parse_overrides(args.overrides),
+        slurm=slurm,
+        levers=levers,
+    )
 
 
 def _listed(text: str) -> list[str]:

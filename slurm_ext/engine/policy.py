@@ -14,10 +14,19 @@ from slurm_ext.model.decision import Term
 from slurm_ext.model.units import EpochS
 
 if TYPE_CHECKING:
+    from .allocation import Allocation
     from .pool import Demand, Free, Pool
     from .view import JobView
 
 IntArray = npt.NDArray[np.int64]
+
+RUNS = {
+    "live": "in the daemon and in the simulator",
+    "order": "whole in the simulator; in the daemon it ranks and places waiting jobs, stops none",
+    "annotated": "in the daemon for annotated jobs only",
+    "simulated": "in the simulator only",
+}
+"""Where a policy runs."""
 
 
 class Ordering(Protocol):
@@ -41,7 +50,10 @@ class Policy:
     """One published or home-made policy.
 
     ``cite`` names the source, ``differs`` what is not as published, ``needs`` what must be known
-    (``limits``, ``priority``, ``durations``, …).
+    (``limits``, ``priority``, ``durations``, …), ``runs`` where it runs (a key of :data:`RUNS`).
+    ``allocation``: decides over running and waiting jobs together, in the simulator; ``ordering``
+    and ``placement`` are what the daemon does with such a policy. ``round_s``: how often the
+    allocation is made anew if not told otherwise, 0: at every change.
     """
 
     name: str
@@ -51,6 +63,9 @@ class Policy:
     cite: str = ""
     differs: str = ""
     needs: tuple[str, ...] = ()
+    runs: str = "live"
+    allocation: Allocation | None = None
+    round_s: int = 0
 
     def with_parameters(self, parameters: Mapping[str, object]) -> Policy:
         """The policy with some fields of its parts replaced.
@@ -59,7 +74,7 @@ class Policy:
 
         :raises PolicyError: unknown or ambiguous field, or a value of another type.
         """
-        parts: dict[str, object] = {"ordering": self.ordering, "placement": self.placement}
+        parts = self._parts()
         for key, value in parameters.items():
             part_name, name = _locate(self.name, parts, key)
             current = getattr(parts[part_name], name)
@@ -69,6 +84,8 @@ class Policy:
                 and not isinstance(value, bool)
             ):
                 value = float(value)
+            if isinstance(current, tuple) and isinstance(value, list):
+                value = tuple(value)
             if type(value) is not type(current):
                 raise PolicyError(
                     f"policy.parameters.{key}: expected {type(current).__name__}, "
@@ -79,17 +96,34 @@ class Policy:
             self,
             ordering=cast(Ordering, parts["ordering"]),
             placement=cast(NodePreference, parts["placement"]),
+            allocation=cast("Allocation | None", _ranked(parts)),
         )
+
+    def _parts(self) -> dict[str, object]:
+        """Parts by name; the order inside an allocation is a part of its own, ``rank``."""
+        parts: dict[str, object] = {"ordering": self.ordering, "placement": self.placement}
+        if self.allocation is not None:
+            parts["allocation"] = self.allocation
+            if hasattr(self.allocation, "rank"):
+                parts["rank"] = self.allocation.rank
+        return parts
 
     def parameters(self) -> dict[str, object]:
         """Current parameters as ``part.field`` -> value."""
         found: dict[str, object] = {}
-        for part_name in ("ordering", "placement"):
-            part = getattr(self, part_name)
+        for part_name, part in self._parts().items():
             if is_dataclass(part):
                 for f in fields(part):
-                    found[f"{part_name}.{f.name}"] = getattr(part, f.name)
+                    if f.name != "rank":
+                        found[f"{part_name}.{f.name}"] = getattr(part, f.name)
         return found
+
+
+def _ranked(parts: Mapping[str, object]) -> object:
+    """The allocation with its order put back."""
+    if "rank" not in parts:
+        return parts.get("allocation")
+    return replace(parts["allocation"], rank=parts["rank"])  # type: ignore[type-var]
 
 
 def _locate(policy: str, parts: Mapping[str, object], key: str) -> tuple[str, str]:
@@ -98,13 +132,17 @@ def _locate(policy: str, parts: Mapping[str, object], key: str) -> tuple[str, st
         part_name
         for part_name, part in parts.items()
         if is_dataclass(part)
-        and name in {f.name for f in fields(part)}
+        and name in {f.name for f in fields(part)} - {"rank"}
         and (not dot or wanted_part == part_name)
     ]
     if len(hits) == 1:
         return hits[0], name
     known = sorted(
-        f"{p}.{f.name}" for p, part in parts.items() if is_dataclass(part) for f in fields(part)
+        f"{p}.{f.name}"
+        for p, part in parts.items()
+        if is_dataclass(part)
+        for f in fields(part)
+        if f.name != "rank"
     )
     what = "ambiguous" if hits else "unknown"
     raise PolicyError(

@@ -13,7 +13,7 @@ Parsed = tuple[int, TraceJob | str]
 """Line number, and the job or what is wrong with the row."""
 
 OWN_COLUMNS = tuple(f.name for f in fields(TraceJob))
-_TEXTS = {"gpu_type", "user", "partition", "model", "state", "source_id"}
+_TEXTS = {"gpu_type", "user", "partition", "model", "state", "speed", "source_id"}
 
 SYNERGY_ITERATION_S = {
     "alexnet": 0.600, "shufflenet": 0.615, "res18": 0.640, "resnet18": 0.640,

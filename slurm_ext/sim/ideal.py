@@ -14,12 +14,14 @@ from time import perf_counter
 from slurm_ext.engine.cycle import decide
 from slurm_ext.engine.settings import Context
 from slurm_ext.model.decision import Mode, Verdict
+from slurm_ext.model.estimate import Estimate
 from slurm_ext.model.job import BaseState, Job, JobKey, JobState, NodeShare, Request
 from slurm_ext.model.observation import Controller, Observation
 
 from .cluster import Cluster, ClusterSpec
 from .errors import SimulationError
 from .events import EventQueue, Kind
+from .foresee import History
 from .outcome import JobOutcome, SimResult
 from .workload import TraceJob, Workload, request_of
 
@@ -41,7 +43,8 @@ class IdealDriver:
 
     ``kill``: a job is ended at its limit, as Slurm does; else it runs to its true end and is taken
     to end within a minute once it is late (``engine.timeline.OVERRUN_S``). ``round_s``: decisions
-    at multiples of this only, 0: whenever something has changed.
+    at multiples of this only, 0: whenever something has changed. ``foresight``: gives jobs
+    estimates of their run times when they are submitted.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class IdealDriver:
         *,
         kill: bool = False,
         round_s: int = 0,
+        foresight: History | None = None,
         label: str = "",
     ) -> None:
         self.workload = workload
@@ -61,6 +65,8 @@ class IdealDriver:
         self.context = replace(context, mode=Mode.OBSERVE, partition_modes={})
         self.kill = kill
         self.round_s = round_s
+        self.foresight = foresight
+        self._estimates: dict[JobKey, Estimate] = {}
         self.events = EventQueue()
         self.decisions = 0
         self._due = False
@@ -121,6 +127,10 @@ class IdealDriver:
         if key in self._specs:
             raise SimulationError(f"job id {spec.job_id} submitted twice")
         self._specs[key] = spec
+        if self.foresight is not None:
+            found = self.foresight.estimate(spec)
+            if found is not None:
+                self._estimates[key] = found
         self._pending[key] = Job(
             key=key,
             name=spec.model or f"job{spec.job_id}",
@@ -148,7 +158,10 @@ class IdealDriver:
             nodes=self.cluster.records(),
             partitions=self.cluster.partitions,
         )
-        plan = decide(obs, self.context).plan
+        context = self.context
+        if self._estimates:
+            context = replace(context, estimates=self._estimates)
+        plan = decide(obs, context).plan
         self.decisions += 1
         for key in plan.order:
             decision = plan.decisions[key]
@@ -176,6 +189,9 @@ class IdealDriver:
 
     def _end(self, key: JobKey) -> None:
         run = self._runs.pop(key)
+        if self.foresight is not None:
+            self.foresight.ended(run.spec)
+            self._estimates.pop(key, None)
         del self._running[key]
         self.cluster.give(run.shares)
         whole = self.events.now_s - run.start_s == run.spec.run_s

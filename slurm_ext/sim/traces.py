@@ -10,6 +10,7 @@ from typing import Literal
 
 from . import csvtraces, swf
 from .errors import TraceError
+from .physics import curve_of
 from .workload import BadRow, TraceJob, Workload
 
 Parser = Callable[[Iterable[str]], Iterator[tuple[int, TraceJob | str]]]
@@ -82,6 +83,11 @@ def problem(job: TraceJob, max_gpus: int | None = None) -> str:
         return f"{job.gpus} GPUs, the cluster has {max_gpus}"
     if job.limit_s is not None and job.limit_s <= 0:
         return f"time limit {job.limit_s}"
+    if job.speed:
+        try:
+            curve_of(job.speed)
+        except ValueError as error:
+            return str(error)
     return ""
 
 
