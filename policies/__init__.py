@@ -18,7 +18,7 @@ def registry() -> dict[str, Policy]:
 
     :raises PolicyError: an entry point that does not give a Policy.
     """
-    from slurm_ext.policies import fifo, multifactor, qssf, sjf, srtf, tiresias
+    from slurm_ext.policies import fifo, multifactor, qssf, sjf, srtf, synergy, tiresias
 
     found = {
         p.name: p
@@ -31,6 +31,7 @@ def registry() -> dict[str, Policy]:
             tiresias.POLICY,
             tiresias.GITTINS,
             qssf.POLICY,
+            synergy.POLICY,
         )
     }
     for point in entry_points(group=GROUP):

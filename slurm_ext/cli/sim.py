@@ -21,7 +21,14 @@ from slurm_ext.sim.compare import compare
 from slurm_ext.sim.errors import TraceError
 from slurm_ext.sim.generate import Shape, generate
 from slurm_ext.sim.physics import StopCost
-from slurm_ext.sim.scenario import BACKFILLS, DRIVERS, DURATIONS, Scenario, without_impossible
+from slurm_ext.sim.scenario import (
+    BACKFILLS,
+    DRIVERS,
+    DURATIONS,
+    PHYSICS,
+    Scenario,
+    without_impossible,
+)
 from slurm_ext.sim.scenario import run as run_scenario
 from slurm_ext.sim.settings import PROMPT, SlurmSettings
 from slurm_ext.sim.workload import Workload
@@ -56,7 +63,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.set_defaults(run=run)
 
 
-_CLUSTER_HELP = "NODESxGPUS[:TYPE],... or pool:GPUS (count only, no placement)"
+_CLUSTER_HELP = "NODESxGPUS[:TYPE][/CPUS[/GIB]],... or pool:GPUS (count only, no placement)"
 _DRIVER_HELP = (
     "stock: Slurm alone; observe, order, enforce: Slurm with the daemon; "
     "ideal: the decision core alone, decisions take effect at once"
@@ -89,6 +96,12 @@ def _scenario_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--cluster", default="32x8", help=_CLUSTER_HELP)
     group.add_argument("--round-s", type=int, default=-1, metavar="S",
                        help="driver ideal: decide that often; 0: at every change")  # fmt: skip
+    group.add_argument("--round-start-s", type=int, default=0, metavar="S",
+                       help="when the first round begins")  # fmt: skip
+    group.add_argument("--stamp-rounds", action="store_true",
+                       help="ends count, and free GPUs, at the end of their round")  # fmt: skip
+    group.add_argument("--physics", choices=sorted(PHYSICS), default="declared",
+                       help="how fast jobs run")  # fmt: skip
     group.add_argument("--durations", choices=DURATIONS, default="limit",
                        help="driver ideal: what jobs are expected to run")  # fmt: skip
     group.add_argument("--lossless", action="store_true",
@@ -210,6 +223,9 @@ def _base(args: argparse.Namespace) -> Scenario:
     levers = LeverSettings(interval_s=args.interval_s, lease_s=args.lease_s)
     return Scenario(
         round_s=args.round_s,
+        round_start_s=args.round_start_s,
+        stamp_rounds=args.stamp_rounds,
+        physics=PHYSICS[args.physics],
         durations=args.durations,
         cost=StopCost(args.restart_s, args.lossless),
         parameters=parse_overrides(args.overrides),

@@ -44,8 +44,8 @@ class Contender:
 
     ``gpus``: as requested. ``held``: what it has now, empty while it waits. ``attained_s``: time
     it has run; ``attained_gpu_s``: the same times its GPUs. ``service_s``: expected run time as
-    requested, of which ``remaining_s`` are left; ``speed``: progress of now, as requested = 1
-    (waiting: of the last run). ``work_left``: share of the work still to do, in (0, 1].
+    requested, of which ``remaining_s`` are left; ``speed``: progress of now, as requested = 1; of a
+    waiting job the best to expect. ``work_left``: share of the work still to do, in (0, 1].
     ``started_s``: first start, None before it; ``since_s``: last change between running and
     waiting. ``restarts``: how often it was stopped. ``line``: place in the order of submission.
     """

@@ -31,15 +31,15 @@ NEGLIGIBLE_S = 1e-6
 class Live:
     """A job that has been submitted and has not ended.
 
-    ``left_s`` is the work still to do, ``expected_s`` what it is taken to be in all, ``pause_s``
-    what remains of a restart; ``run`` numbers the changes of its allocation, so that an end event
-    of an earlier one is known as such.
+    ``work_s`` is its work, of which ``left_s`` is still to do; ``expected_s`` what the work is
+    taken to be; ``pause_s`` what remains of a restart; ``run`` numbers the changes of its allocation, so
+    that an end event of an earlier one is known as such.
     """
 
     spec: TraceJob
     key: JobKey
     line: int
-    left_s: float
+    work_s: float
     expected_s: float
     annotation: Annotation
     speed: float = 1.0
@@ -57,8 +57,12 @@ class Live:
     run: int = 0
     nodes: tuple[str, ...] = ()
     gpus: int = field(init=False, default=0)
+    left_s: float = field(init=False)
 
-    def advance(self, now_s: int) -> None:
+    def __post_init__(self) -> None:
+        self.left_s = self.work_s
+
+    def advance(self, now_s: int, physics: Physics) -> None:
         """Account for the time since the last look."""
         passed_s = now_s - self.updated_s
         self.updated_s = now_s
@@ -68,7 +72,7 @@ class Live:
         self.attained_gpu_s += passed_s * self.gpus
         paused_s = min(self.pause_s, passed_s)
         self.pause_s -= paused_s
-        self.left_s -= (passed_s - paused_s) * self.speed
+        self.left_s -= physics.done_s(self.spec, passed_s - paused_s, self.speed)
 
     def due_s(self) -> int:
         """Second in which the work is done."""
@@ -78,9 +82,9 @@ class Live:
 class AllotDriver:
     """One run of a workload under a policy's allocation part.
 
-    ``round_s``: decisions at multiples of it only, 0: at every event. ``stamp_rounds``: an end in
-    the middle of a round counts, and frees its GPUs, at the end of the round, as in simulators
-    that step by rounds. ``cost``: of stopping a job or changing what it holds. ``foresight``: what
+    ``round_s``: decisions that often only, from ``round_start_s`` on; 0: at every event.
+    ``stamp_rounds``: an end in the middle of a round counts, and frees its GPUs, at the end of the
+    round, as in simulators that step by rounds. ``cost``: of stopping a job or changing what it holds. ``foresight``: what
     run times are predicted with; else jobs are taken to run as long as their limits.
     """
 
@@ -93,6 +97,7 @@ class AllotDriver:
         cost: StopCost,
         *,
         round_s: int = 0,
+        round_start_s: int = 0,
         stamp_rounds: bool = False,
         foresight: History | None = None,
         label: str = "",
@@ -103,6 +108,7 @@ class AllotDriver:
         self.physics = physics
         self.cost = cost
         self.round_s = round_s
+        self.round_start_s = round_start_s
         self.stamp_rounds = stamp_rounds and round_s > 0
         self.label = label
         self.events = EventQueue()
@@ -165,7 +171,8 @@ class AllotDriver:
     def _review(self, at_s: int) -> None:
         """Have the policy decide at this time, or at the next round after it."""
         if self.round_s:
-            at_s = -(-at_s // self.round_s) * self.round_s
+            rounds = -(-(at_s - self.round_start_s) // self.round_s)
+            at_s = self.round_start_s + max(0, rounds) * self.round_s
         if self._due_s is None or at_s < self._due_s:
             self._due_s = at_s
             self.events.post(at_s, Kind.DAEMON)
@@ -175,9 +182,11 @@ class AllotDriver:
         key = JobKey(spec.job_id, spec.submit_s)
         if key in self._live:
             raise SimulationError(f"job id {spec.job_id} submitted twice")
+        work_s = self.physics.work_s(spec)
         self._live[key] = Live(
-            spec, key, self._submitted, float(spec.run_s), self._expected_s(spec),
-            self.physics.annotation(spec), updated_s=now_s, since_s=now_s,
+            spec, key, self._submitted, work_s, self._expected_s(spec),
+            self.physics.annotation(spec), self.physics.first_speed(spec),
+            updated_s=now_s, since_s=now_s,
         )  # fmt: skip
         self._submitted += 1
 
@@ -186,11 +195,13 @@ class AllotDriver:
             found = self.foresight.estimate(spec)
             if found is not None:
                 return found.point_s
-        return float(spec.limit_s or spec.run_s)
+        if spec.limit_s is None or spec.limit_s == spec.run_s:
+            return self.physics.work_s(spec)
+        return float(spec.limit_s)
 
     def _end(self, job: Live) -> None:
         now_s = self.events.now_s
-        job.advance(now_s)
+        job.advance(now_s, self.physics)
         assert job.started_s is not None
         del self._live[job.key]
         job.run += 1
@@ -214,7 +225,11 @@ class AllotDriver:
         if not jobs:
             return
         for job in jobs:
-            job.advance(now_s)
+            job.advance(now_s, self.physics)
+        if self.stamp_rounds:
+            for job in [j for j in jobs if j.gpus and j.left_s <= NEGLIGIBLE_S]:
+                self._end(job)
+            jobs = list(self._live.values())
         contenders = [self._contender(j) for j in jobs]
         self.decisions += 1
         grants = {
@@ -234,7 +249,7 @@ class AllotDriver:
 
     def _contender(self, job: Live) -> Contender:
         spec = job.spec
-        left_s = max(0.0, job.expected_s - spec.run_s + job.left_s)
+        left_s = max(0.0, job.expected_s - job.work_s + job.left_s)
         return Contender(
             job.key, job.line, spec.user, spec.gpus, job.expected_s, left_s, job.slices,
             job.attained_s, job.attained_gpu_s, job.speed, job.started_s, job.since_s,
@@ -281,18 +296,17 @@ class AllotDriver:
         job.slices, job.active, job.run = slices, active, job.run + 1
         job.gpus = sum(s.gpus for s in slices)
         if not slices:
+            job.speed = self.physics.first_speed(job.spec)
             return
         job.speed = self.physics.speed(job.spec, slices, active or job.gpus)
         if job.speed <= 0:
             raise SimulationError(f"job {job.spec.job_id} does not advance on {job.gpus} GPUs")
-        end_s = job.due_s()
-        if self.stamp_rounds:
-            end_s = -(-end_s // self.round_s) * self.round_s
-        self.events.post(max(end_s, now_s), Kind.END, (job, job.run))
+        if not self.stamp_rounds:
+            self.events.post(max(job.due_s(), now_s), Kind.END, (job, job.run))
 
     def _stop(self, job: Live) -> None:
         """Account for a run cut short."""
-        done_s = job.spec.run_s - job.left_s
+        done_s = job.work_s - job.left_s
         lost_s = self.cost.lost(job.spec, done_s)
         job.left_s += lost_s
         job.lost_s += lost_s + self.cost.restart(job.spec)

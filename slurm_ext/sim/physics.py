@@ -19,8 +19,20 @@ class Physics(Protocol):
 
     def speed(self, job: TraceJob, slices: Sequence[Slice], active: int) -> float: ...
 
+    def work_s(self, job: TraceJob) -> float:
+        """Work in all, in seconds of run time as requested."""
+        ...
+
+    def first_speed(self, job: TraceJob) -> float:
+        """The best speed to expect of a job that does not run."""
+        ...
+
     def annotation(self, job: TraceJob) -> Annotation:
         """What the scheduler is told about the job."""
+        ...
+
+    def done_s(self, job: TraceJob, passed_s: float, speed: float) -> float:
+        """Work done in a stretch of time at one speed."""
         ...
 
 
@@ -36,6 +48,15 @@ class Declared:
             return 1.0
         curve = curve_of(job.speed)
         return rate(curve, active) / rate(curve, job.gpus)
+
+    def work_s(self, job: TraceJob) -> float:
+        return float(job.run_s)
+
+    def first_speed(self, job: TraceJob) -> float:
+        return 1.0
+
+    def done_s(self, job: TraceJob, passed_s: float, speed: float) -> float:
+        return passed_s * speed
 
     def annotation(self, job: TraceJob) -> Annotation:
         checkpoint = Checkpoint(interval_s=job.checkpoint_s, restart_s=job.restart_s)

@@ -17,12 +17,19 @@ from .foresee import History
 from .ideal import IdealDriver
 from .outcome import SimResult
 from .physics import Declared, Physics, StopCost
+from .sensitivity import TwoSpeeds
 from .settings import SlurmSettings
 from .simulate import Simulation
 from .workload import TraceJob, Workload
 
 DRIVERS = ("stock", "observe", "order", "enforce", "ideal")
 """Slurm alone; Slurm with the daemon in one of its modes; the decision core without a Slurm."""
+
+PHYSICS: dict[str, Physics] = {
+    "declared": Declared(), "synergy": TwoSpeeds(),
+    "synergy-artifact": TwoSpeeds(whole_iterations=True),
+}  # fmt: skip
+"""How fast jobs run: by their speed column, or by what Synergy measured of their models."""
 
 DURATIONS = ("limit", "history")
 """What jobs are expected to run: their limits, or the mean of a user's ended jobs of that size."""
@@ -34,9 +41,9 @@ BACKFILLS = ("none", "best_effort", "easy")
 class Scenario:
     """One way to schedule a workload. ``policy`` and ``backfill`` mean nothing to ``stock``;
     ``round_s``, ``durations``, ``cost`` and ``stamp_rounds`` are for ``ideal``: decisions at
-    multiples of ``round_s`` only (-1: as the policy has it), see :data:`DURATIONS`, the price of
-    stopping a job, ends counted at the end of their round. ``parameters``: of the policy.
-    ``physics``: how fast jobs run.
+    multiples of ``round_s`` only (-1: as the policy has it; from ``round_start_s`` on), see
+    :data:`DURATIONS`, the price of stopping a job, ends counted at the end of their round.
+    ``parameters``: of the policy. ``physics``: how fast jobs run.
     """
 
     driver: str = "ideal"
@@ -46,6 +53,7 @@ class Scenario:
     durations: str = "limit"
     cost: StopCost = field(default_factory=StopCost)
     stamp_rounds: bool = False
+    round_start_s: int = 0
     parameters: Mapping[str, object] = field(default_factory=dict)
     physics: Physics = field(default_factory=Declared)
     slurm: SlurmSettings = field(default_factory=SlurmSettings)
@@ -115,7 +123,8 @@ def _ideal(scenario: Scenario, workload: Workload, spec: ClusterSpec) -> IdealDr
         )  # fmt: skip
     return AllotDriver(
         workload, spec, policy.allocation, scenario.physics, scenario.cost, round_s=round_s,
-        stamp_rounds=scenario.stamp_rounds, foresight=foresight, label=scenario.label,
+        round_start_s=scenario.round_start_s, stamp_rounds=scenario.stamp_rounds,
+        foresight=foresight, label=scenario.label,
     )  # fmt: skip
 
 

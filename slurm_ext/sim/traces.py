@@ -11,6 +11,7 @@ from typing import Literal
 from . import csvtraces, swf
 from .errors import TraceError
 from .physics import curve_of
+from .sensitivity import PROFILES
 from .workload import BadRow, TraceJob, Workload
 
 Parser = Callable[[Iterable[str]], Iterator[tuple[int, TraceJob | str]]]
@@ -123,6 +124,6 @@ def _guess(path: Path, lines: list[str]) -> str:
     for column, kind in marks.items():
         if column in head:
             return kind
-    if len(head) == 5 and head[1] in csvtraces.SYNERGY_ITERATION_S:
+    if len(head) == 5 and head[1] in PROFILES:
         return "synergy"
     raise TraceError(f"{path}: unknown format; name one of {', '.join(FORMATS)}")

@@ -15,6 +15,7 @@
 | ``checkpoint_s`` | seconds between checkpoints, 0: none, a restart begins from nothing |
 | ``restart_s`` | seconds a restart costs before work goes on |
 | ``speed`` | progress by GPU count, as in ``1:1 2:1.8 4:3.1``; empty: cannot change its size |
+| ``iterations`` | of training in all, 0: not known |
 | ``source_id`` | the id in the trace |
 """
 
@@ -49,6 +50,7 @@ class TraceJob:
     checkpoint_s: int = 0
     restart_s: int = 0
     speed: str = ""
+    iterations: int = 0
     source_id: str = ""
 
 

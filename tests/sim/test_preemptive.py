@@ -103,9 +103,10 @@ def test_equal_lengths_make_srtf_first_come_first_served() -> None:
 
 
 PREEMPTIVE = sorted(
-    name for name, p in registry().items() if p.allocation is not None and "checkpoints" in p.needs
-    and "speed" not in p.needs
-)  # fmt: skip
+    name
+    for name, p in registry().items()
+    if p.allocation is not None and not {"speed", "models"} & set(p.needs)
+)
 
 
 @pytest.mark.parametrize("policy", PREEMPTIVE)

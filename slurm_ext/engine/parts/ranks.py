@@ -126,3 +126,25 @@ class Gittins:
 
     def review_in_s(self, jobs: Sequence[Contender], past: Sequence[Ended]) -> float | None:
         return AttainedQueues(self.limits).review_in_s(jobs, past)
+
+
+@dataclass(frozen=True, slots=True)
+class ShortestAtSpeed:
+    """Least time to the end at the speed of now; of a waiting job, at the best to expect."""
+
+    def keys(self, jobs: Sequence[Contender], now_s: int, past: Sequence[Ended]) -> list[Key]:
+        return [(j.remaining_s / j.speed,) for j in jobs]
+
+    def review_in_s(self, jobs: Sequence[Contender], past: Sequence[Ended]) -> float | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class LeastAttained:
+    """Least GPU time had so far (LAS without queues): for rounds, where it cannot thrash."""
+
+    def keys(self, jobs: Sequence[Contender], now_s: int, past: Sequence[Ended]) -> list[Key]:
+        return [(j.attained_gpu_s,) for j in jobs]
+
+    def review_in_s(self, jobs: Sequence[Contender], past: Sequence[Ended]) -> float | None:
+        return None
