@@ -16,6 +16,7 @@ from rich.progress import Progress
 
 from slurm_ext.engine.settings import LeverSettings
 from slurm_ext.sim import report, traces
+from slurm_ext.sim.capes import ARRIVALS, capes
 from slurm_ext.sim.cluster import ClusterSpec
 from slurm_ext.sim.compare import compare
 from slurm_ext.sim.errors import TraceError
@@ -89,6 +90,10 @@ def _workload_options(parser: argparse.ArgumentParser) -> None:
 def _shape_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     parser.add_argument("--jobs", type=int, default=1000, help="jobs to generate")
     parser.add_argument("--load", type=float, default=0.9, help="GPU time asked for / there is")
+    parser.add_argument("--capes", choices=list(ARRIVALS), metavar="CONTENTION",
+                        help="jobs of Capes et al., 64 GPUs: extreme, moderate, none")  # fmt: skip
+    parser.add_argument("--capes-gpus", type=int, default=8, metavar="N",
+                        help="with --capes: what each job asks for")  # fmt: skip
 
 
 def _scenario_options(parser: argparse.ArgumentParser) -> None:
@@ -181,18 +186,21 @@ def _compare_and_show(
 
 
 def _generate(args: argparse.Namespace) -> int:
-    workload = generate(
-        Shape(jobs=args.jobs, load=args.load), ClusterSpec.parse(args.cluster), args.seed
-    )
+    workload = _made(args, ClusterSpec.parse(args.cluster), args.seed)
     traces.write(workload, args.output)
     print(f"{args.output}: {len(workload.jobs)} jobs")
     return 0
 
 
+def _made(args: argparse.Namespace, spec: ClusterSpec, seed: int) -> Workload:
+    if args.capes is not None:
+        return capes(args.capes, seed, args.capes_gpus)
+    return generate(Shape(jobs=args.jobs, load=args.load), spec, seed)
+
+
 def _workloads(args: argparse.Namespace, spec: ClusterSpec) -> list[Workload]:
     if args.trace is None:
-        shape = Shape(jobs=args.jobs, load=args.load)
-        found = [generate(shape, spec, _number("--seeds", s)) for s in _listed(args.seeds)]
+        found = [_made(args, spec, _number("--seeds", s)) for s in _listed(args.seeds)]
     else:
         read = traces.read(args.trace, args.format, max_gpus=spec.gpus, on_bad=args.on_bad)
         read, impossible = without_impossible(read, spec)

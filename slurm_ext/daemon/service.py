@@ -20,7 +20,7 @@ from slurm_ext.errors import (
     SlurmUnavailableError,
 )
 from slurm_ext.model.decision import Mode
-from slurm_ext.policies import get
+from slurm_ext.policies import for_daemon
 from slurm_ext.slurm.port import SlurmPort
 
 from .config import Config
@@ -206,7 +206,7 @@ class Service:
         self._reload_wanted = False
         try:
             fresh = self.reload()
-            get(fresh.policy.name).with_parameters(fresh.policy.parameters)
+            for_daemon(fresh.policy.name, fresh.policy.parameters)
         except (ConfigError, SlurmExtError) as error:
             log.error("reload refused, the old configuration stays:\n%s", error)
             return

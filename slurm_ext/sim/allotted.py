@@ -32,8 +32,8 @@ class Live:
     """A job that has been submitted and has not ended.
 
     ``work_s`` is its work, of which ``left_s`` is still to do; ``expected_s`` what the work is
-    taken to be; ``pause_s`` what remains of a restart; ``run`` numbers the changes of its allocation, so
-    that an end event of an earlier one is known as such.
+    taken to be; ``pause_s`` what remains of a restart; ``run`` numbers the changes of its
+    allocation, so that an end event of an earlier one is known as such.
     """
 
     spec: TraceJob
@@ -84,8 +84,9 @@ class AllotDriver:
 
     ``round_s``: decisions that often only, from ``round_start_s`` on; 0: at every event.
     ``stamp_rounds``: an end in the middle of a round counts, and frees its GPUs, at the end of the
-    round, as in simulators that step by rounds. ``cost``: of stopping a job or changing what it holds. ``foresight``: what
-    run times are predicted with; else jobs are taken to run as long as their limits.
+    round, as in simulators that step by rounds. ``cost``: of stopping a job or changing what it
+    holds. ``foresight``: what run times are predicted with; else jobs are taken to run as long as
+    their limits.
     """
 
     def __init__(

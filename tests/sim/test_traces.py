@@ -45,7 +45,7 @@ def test_gz(tmp_path: Path) -> None:
         ("itp.csv", "job_id,submission_time,duration,num_gpu\nab-c,5,60,4\n",
          TraceJob(1, 5, 60, 4, source_id="ab-c")),
         ("static.csv", "3,gnmt,0.5,1000,2\n",
-         TraceJob(1, 0, 120, 2, model="gnmt", source_id="3")),
+         TraceJob(1, 0, 120, 2, model="gnmt", iterations=1000, source_id="3")),
         ("own.csv", "job_id,submit_s,run_s,gpus,model\n9,5,60,4,bert\n",
          TraceJob(9, 5, 60, 4, model="bert")),
     ],
