@@ -28,7 +28,7 @@ def test_the_list_has_every_policy(capsys: pytest.CaptureFixture[str]) -> None:
 def test_show_tells_source_needs_and_parameters(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policy", "show", "tiresias"]) == 0
     text = capsys.readouterr().out
-    for part in ("NSDI 2019", "checkpoints", "rank.limits = (3250.0, 7200.0)", "order:"):
+    for part in ("NSDI 2019", "checkpoints", "allocation.rank.limits = (3250.0, 7200.0)", "order:"):
         assert part in text
 
 
@@ -72,8 +72,10 @@ def test_the_daemon_refuses_what_is_only_simulated() -> None:
 def test_parameters_of_the_order_inside_an_allocation_are_its_own_part() -> None:
     changed = get("tiresias").with_parameters({"rank.limits": [10.0, 20.0], "scatter": True})
     found = changed.parameters()
-    assert found["rank.limits"] == (10.0, 20.0)
+    assert found["allocation.rank.limits"] == (10.0, 20.0)
     assert found["allocation.scatter"] is True
     assert "allocation.rank" not in found
+    with pytest.raises(PolicyError, match="expected"):
+        get("tiresias").with_parameters({"rank.limits": 1})
     with pytest.raises(PolicyError, match="unknown parameter"):
         get("tiresias").with_parameters({"rank": 1})
