@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from difflib import get_close_matches
+from io import StringIO
 from pathlib import Path
 from typing import TextIO
 
@@ -15,10 +16,10 @@ from rich.console import Console
 from rich.progress import Progress
 
 from slurm_ext.engine.settings import LeverSettings
-from slurm_ext.sim import report, traces
+from slurm_ext.sim import plots, report, traces
 from slurm_ext.sim.capes import ARRIVALS, capes
 from slurm_ext.sim.cluster import ClusterSpec
-from slurm_ext.sim.compare import compare
+from slurm_ext.sim.compare import Comparison, compare
 from slurm_ext.sim.errors import TraceError
 from slurm_ext.sim.generate import Shape, generate
 from slurm_ext.sim.physics import StopCost
@@ -123,6 +124,9 @@ def _scenario_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--slurm", action="append", default=[], metavar="KEY=N",
                        help="a setting of the simulated Slurm: bf_interval_s=2")  # fmt: skip
     group.add_argument("--json", type=Path, metavar="FILE", help="'-' for standard output")
+    group.add_argument("--plots", type=Path, metavar="DIR", help="PNG and SVG of the first seed")
+    group.add_argument("--html", type=Path, metavar="FILE",
+                       help="one page with tables and plots, nothing beside it")  # fmt: skip
     group.add_argument("--csv", type=Path, metavar="FILE", help="'-' for standard output")
 
 
@@ -179,10 +183,26 @@ def _compare_and_show(
     if not to_stdout:
         for table in report.tables(found):
             Console().print(table)
+    _draw(args, found)
     for path, write in ((args.json, report.write_json), (args.csv, report.write_csv)):
         if path is not None:
             with _open(path) as file:
                 write(found, file)
+
+
+def _draw(args: argparse.Namespace, found: list[Comparison]) -> None:
+    """Plots, where asked for."""
+    if args.plots is None and args.html is None:
+        return
+    figures = plots.draw_all({c.label: c.first for c in found})
+    if args.plots is not None:
+        plots.write_files(figures, args.plots)
+    if args.html is not None:
+        text = Console(width=100, record=True, file=StringIO())
+        for table in report.tables(found):
+            text.print(table)
+        title = "Simulated: " + ", ".join(c.label for c in found)
+        args.html.write_text(plots.page(title, figures, text.export_text()), encoding="utf-8")
 
 
 def _generate(args: argparse.Namespace) -> int:

@@ -19,7 +19,7 @@ from .cluster import ClusterSpec
 from .errors import SimulationError
 from .events import EventQueue, Kind
 from .foresee import History
-from .outcome import JobOutcome, SimResult
+from .outcome import JobOutcome, SimResult, Span
 from .physics import Physics, StopCost
 from .workload import TraceJob, Workload
 
@@ -50,12 +50,14 @@ class Live:
     since_s: int = 0
     started_s: int | None = None
     last_start_s: int = 0
+    last_change_s: int = 0
     attained_s: float = 0.0
     attained_gpu_s: float = 0.0
     restarts: int = 0
     lost_s: float = 0.0
     run: int = 0
     nodes: tuple[str, ...] = ()
+    spans: list[Span] = field(default_factory=list)
     gpus: int = field(init=False, default=0)
     left_s: float = field(init=False)
 
@@ -73,6 +75,12 @@ class Live:
         paused_s = min(self.pause_s, passed_s)
         self.pause_s -= paused_s
         self.left_s -= physics.done_s(self.spec, passed_s - paused_s, self.speed)
+
+    def note_span(self, now_s: int) -> None:
+        """What it held since the last change becomes part of its past."""
+        if self.gpus and now_s > self.last_change_s:
+            self.spans.append(Span(self.last_change_s, now_s, self.gpus))
+        self.last_change_s = now_s
 
     def due_s(self) -> int:
         """Second in which the work is done."""
@@ -203,6 +211,7 @@ class AllotDriver:
     def _end(self, job: Live) -> None:
         now_s = self.events.now_s
         job.advance(now_s, self.physics)
+        job.note_span(now_s)
         assert job.started_s is not None
         del self._live[job.key]
         job.run += 1
@@ -218,6 +227,7 @@ class AllotDriver:
                 nodes=job.nodes,
                 restarts=job.restarts,
                 lost_s=round(job.lost_s),
+                spans=tuple(job.spans),
             )
         )
 
@@ -282,6 +292,7 @@ class AllotDriver:
         if slices == job.slices and active == job.active:
             return
         now_s = self.events.now_s
+        job.note_span(now_s)
         moved = [s[:2] for s in slices] != [s[:2] for s in job.slices]
         if job.slices and moved:
             self._stop(job)

@@ -154,10 +154,9 @@ class IdealDriver:
 
     def _decide(self) -> None:
         self.decisions += 1
-        if len(self._pending) == 1:
-            ((key, job),) = self._pending.items()
-            shares = self._shortcut.find(job)
-            if shares is not None:
+        places = self._shortcut.find(self._pending.values())
+        if places or len(self._pending) == 1:
+            for key, shares in places.items():
                 self._start(key, shares)
             return
         obs = Observation(
