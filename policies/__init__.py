@@ -22,6 +22,7 @@ def registry() -> dict[str, Policy]:
     from slurm_ext.policies import (
         doubling,
         elastic_dp,
+        fair,
         fifo,
         multifactor,
         optimus,
@@ -29,7 +30,9 @@ def registry() -> dict[str, Policy]:
         sjf,
         srtf,
         synergy,
+        themis,
         tiresias,
+        tokens,
     )
 
     found = {
@@ -48,6 +51,9 @@ def registry() -> dict[str, Policy]:
             doubling.EXPLORATORY,
             elastic_dp.POLICY,
             optimus.POLICY,
+            fair.POLICY,
+            themis.POLICY,
+            tokens.POLICY,
         )
     }
     for point in entry_points(group=GROUP):

@@ -74,7 +74,7 @@ _DRIVER_HELP = (
 
 def _workload_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("workload")
-    group.add_argument("--trace", type=Path, metavar="FILE", help="else one is generated")
+    group.add_argument("--trace", type=Path, metavar="FILE", help="or demo; else one is generated")
     group.add_argument(
         "--format", default="", choices=["", *traces.FORMATS], help="guessed if empty"
     )

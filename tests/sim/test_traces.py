@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.sim import traces
+from slurm_ext.sim.cluster import ClusterSpec
 from slurm_ext.sim.errors import TraceError
+from slurm_ext.sim.generate import Shape, generate
 from slurm_ext.sim.workload import TraceJob, Workload, request_of
 from tests.sim.helpers import data
 
@@ -179,3 +181,27 @@ def test_limit_rules() -> None:
     workload = Workload.of("x", [TraceJob(1, 0, 60, 1), TraceJob(2, 0, 60, 1, 500)])
     assert [j.limit_s for j in workload.with_limits("exact").jobs] == [60, 60]
     assert [j.limit_s for j in workload.with_limits("requested", 900).jobs] == [900, 500]
+
+
+SACCT = """JobIDRaw|User|State|Submit|Start|End|ElapsedRaw|TimelimitRaw|AllocNodes|AllocTRES|JobName
+7|ann|COMPLETED|2026-03-01T10:00:00|2026-03-01T10:05:00|2026-03-01T10:15:00|600|60|1|cpu=8,mem=32G,node=1,gres/gpu=2,gres/gpu:a100=2|train
+8|bob|TIMEOUT|2026-03-01T09:00:00|2026-03-01T09:00:10|2026-03-01T10:00:10|3600|60|1|cpu=8,mem=32G,node=1,gres/gpu=1|x
+9|bob|COMPLETED|2026-03-01T09:00:00|2026-03-01T09:00:10|2026-03-01T10:00:10|3600|60|1|cpu=8,mem=32G,node=1|y
+10|bob|COMPLETED|2026-03-01T09:00:00
+"""
+
+
+def test_a_dump_of_sacct_gives_each_attempt_as_a_job(tmp_path: Path) -> None:
+    found = read(tmp_path, "dump.txt", SACCT)
+    assert [(j.source_id, j.submit_s, j.run_s, j.gpus, j.limit_s, j.user) for j in found.jobs] == [
+        ("8", 0, 3600, 1, 3600, "bob"), ("7", 3600, 600, 2, 3600, "ann"),
+    ]  # fmt: skip
+    assert [(b.line, b.why) for b in found.bad] == [(5, "4 fields, expected 11"), (4, "0 GPUs")]
+
+
+def test_the_trace_that_comes_with_the_package() -> None:
+    found = traces.read(Path("demo"), max_gpus=32, on_bad="stop")
+    assert len(found.jobs) == 300
+    assert any(j.speed for j in found.jobs)
+    made = generate(Shape(jobs=300), ClusterSpec.parse("4x8"), 5)
+    assert found.jobs == made.jobs

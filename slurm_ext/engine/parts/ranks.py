@@ -148,3 +148,38 @@ class LeastAttained:
 
     def review_in_s(self, jobs: Sequence[Contender], past: Sequence[Ended]) -> float | None:
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class UserShares:
+    """Max-min fairness between users: whose earlier jobs have fewest GPUs goes first.
+
+    Progressive filling (Bertsekas and Gallager, Data Networks, 1992): a user's first job counts
+    nothing before it, the second the GPUs of the first, and so on.
+    """
+
+    def keys(self, jobs: Sequence[Contender], now_s: int, past: Sequence[Ended]) -> list[Key]:
+        before: dict[str, int] = {}
+        found: dict[int, Key] = {}
+        for job in sorted(jobs, key=lambda j: j.line):
+            found[job.line] = (float(before.get(job.user, 0)),)
+            before[job.user] = before.get(job.user, 0) + job.gpus
+        return [found[j.line] for j in jobs]
+
+    def review_in_s(self, jobs: Sequence[Contender], past: Sequence[Ended]) -> float | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class FinishTimeFairness:
+    """Who would end latest against a run of its own goes first (Mahajan et al., Themis, 2020).
+
+    rho = (age + remaining time) / run time as requested; an equal share would stretch all run times
+    by the same factor, which does not change the order.
+    """
+
+    def keys(self, jobs: Sequence[Contender], now_s: int, past: Sequence[Ended]) -> list[Key]:
+        return [(-(now_s - j.key.submit_s + j.remaining_s) / max(1.0, j.service_s),) for j in jobs]
+
+    def review_in_s(self, jobs: Sequence[Contender], past: Sequence[Ended]) -> float | None:
+        return None
