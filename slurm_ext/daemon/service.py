@@ -38,6 +38,9 @@ from .systemd import notify
 
 log = logging.getLogger(__name__)
 
+WATCHDOG_S = 30.0
+"""A sign of life to systemd at least so often while nothing is to be done."""
+
 _FIXED: dict[str, Callable[[Config], object]] = {
     "section state": lambda c: c.state,
     "section status": lambda c: c.status,
@@ -178,7 +181,12 @@ class Service:
         return max(pause_s, cycle.min_interval_s)
 
     def _sleep(self, seconds: float) -> None:
-        self._wake.wait(seconds)
+        """Wait for the next cycle; systemd's watchdog looks more often than a long back-off."""
+        until = time.monotonic() + seconds
+        while (left_s := until - time.monotonic()) > 0:
+            if self._wake.wait(min(left_s, WATCHDOG_S)):
+                break
+            notify("WATCHDOG=1")
         self._wake.clear()
 
     def _beat(self, heartbeat: Heartbeat, result: CycleResult) -> None:
