@@ -10,7 +10,7 @@ from slurm_ext.model.job import JobKey
 from slurm_ext.model.observation import Observation
 
 from .allow import Allowance, Allowed
-from .explain import reason, why_not_placed
+from .explain import bandwidth, reason, why_not_placed
 from .policy import Policy
 from .pool import Demand, Free, Pool, demand_of
 from .search import place, possible, repeated
@@ -130,7 +130,8 @@ class Planner:
             first = placements[0]
             return Decision(
                 view.key, Verdict.START,
-                (reason("fits", Stage.PLACE, nodes=",".join(first.nodes)),),
+                (reason("fits", Stage.PLACE, nodes=",".join(first.nodes)),
+                 *bandwidth(self.pool, first)),
                 placement=first, alternatives=tuple(placements[1:]),
                 start_s=view.eligible_s, tasks=tasks,
             )  # fmt: skip

@@ -40,6 +40,8 @@ class Node:
 
     ``gpu_used`` is the mask of allocated GPUs as far as Slurm shows indices;
     ``gpu_used_count`` the count it prints (the greater of the two is the truth).
+    ``gpu_shared``: GPUs of which shards (``shard``, ``mps``) are in use; no whole-GPU job can
+    have them.
     ``cpus`` are the CPUs jobs may use (CPUEfctv), CPUs not cores.
     ``other_gres``: (name, configured, used) of GRES other than gpu.
     """
@@ -53,6 +55,7 @@ class Node:
     gpus: tuple[GpuGroup, ...] = ()
     gpu_used: GpuMask = 0
     gpu_used_count: int = 0
+    gpu_shared: GpuMask = 0
     sockets: int = 1
     cores_per_socket: int = 1
     threads_per_core: int = 1

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from slurm_ext.engine.pool import Demand, Free, IntArray, Pool
+from slurm_ext.engine.taken import Taken, would_take
+from slurm_ext.engine.topology import FloatArray
+
+from .costs import Fragmentation, GpuTypes, Islands, Links, Spread, Stranding, WholeNodes
+
+_UNIT = 1e6
+"""Costs are compared in millionths of a GPU: finer differences are rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +44,60 @@ class BestFit:
             gpus_left = -gpus_left  # units are gathered from the emptiest nodes: fewest nodes
         mem_left = free.mem[candidates] - demand.mem_mib
         return np.stack([wasteful, stranded - before, gpus_left, cpus_left, mem_left])
+
+
+class CostPart(Protocol):
+    """One cost in GPUs lost; see ``parts.costs``."""
+
+    name: ClassVar[str]
+
+    @property
+    def weight(self) -> float: ...
+    def cost(self, pool: Pool, free: Free, taken: Taken) -> FloatArray: ...
+    def joint(self, pool: Pool, free: Free, taken: Taken) -> float: ...
+
+
+STANDARD: tuple[CostPart, ...] = (
+    Stranding(), WholeNodes(), Fragmentation(), Links(), Spread(), Islands(),
+    GpuTypes(),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Weighted:
+    """The least sum of weighted costs; equal sums as :class:`BestFit` says.
+
+    A part of weight 0 is not computed.
+    """
+
+    parts: tuple[CostPart, ...] = STANDARD
+    ties: BestFit = BestFit()
+
+    def key(self, pool: Pool, free: Free, demand: Demand, candidates: IntArray) -> IntArray:
+        taken = would_take(pool, free, demand, candidates)
+        total = np.zeros(len(candidates))
+        for part in self.parts:
+            if part.weight:
+                total += part.weight * part.cost(pool, free, taken)
+        ties = self.ties.key(pool, free, demand, candidates)
+        return np.vstack([np.rint(total * _UNIT).astype(np.int64), ties])
+
+    def rate(self, pool: Pool, free: Free, taken: Taken) -> tuple[float, ...]:
+        total = sum(p.weight * p.joint(pool, free, taken) for p in self.parts if p.weight)
+        return (round(total, 6),)
+
+
+@dataclass(frozen=True, slots=True)
+class Lexicographic:
+    """The first part decides, the next among equals, and so on; weights do not matter."""
+
+    parts: tuple[CostPart, ...] = STANDARD
+    ties: BestFit = BestFit()
+
+    def key(self, pool: Pool, free: Free, demand: Demand, candidates: IntArray) -> IntArray:
+        taken = would_take(pool, free, demand, candidates)
+        rows = [np.rint(p.cost(pool, free, taken) * _UNIT).astype(np.int64) for p in self.parts]
+        return np.vstack([*rows, self.ties.key(pool, free, demand, candidates)])
+
+    def rate(self, pool: Pool, free: Free, taken: Taken) -> tuple[float, ...]:
+        return tuple(round(p.joint(pool, free, taken), 6) for p in self.parts)
