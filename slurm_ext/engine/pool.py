@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slurm_ext.model.job import Job, NodeShare, Request
-from slurm_ext.model.node import Node
+from slurm_ext.model.node import Node, natural
 from slurm_ext.model.observation import Controller
 
 from .gputypes import speed_of
@@ -134,7 +134,7 @@ class Free:
 
 
 class Pool:
-    """Nodes in a fixed order with what is free on them now.
+    """Nodes, in the order of their names whatever order they come in, with what is free on them.
 
     ``index`` maps names; ``types`` are the GPU types in row order of ``Free.gpus``.
     Free values come from the node records, lowered to what the occupying jobs leave where the two
@@ -142,7 +142,8 @@ class Pool:
     which shards are in use is not free.
 
     ``topology`` answers for links and switches, ``mix`` is what jobs ask for, ``speeds`` the
-    relative speed of each type: what a placement looks at beyond counts.
+    relative speed of each type: what a placement looks at beyond counts. ``memo`` belongs to the
+    placement parts.
     """
 
     def __init__(
@@ -155,7 +156,7 @@ class Pool:
         mix: tuple[TaskClass, ...] = (),
         speeds: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
-        self.nodes = tuple(nodes)
+        self.nodes = nodes = tuple(sorted(nodes, key=lambda n: natural(n.name)))
         self.index = {node.name: i for i, node in enumerate(nodes)}
         self.types = tuple(sorted({g.type for n in nodes for g in n.gpus})) or ("",)
         self.row = {t: i for i, t in enumerate(self.types)}
@@ -166,6 +167,8 @@ class Pool:
         self.capacity = self._capacity()
         self.capacity_rows = [sum(1 << self.row[g.type] for g in n.gpus) for n in nodes]
         self.free = self.capacity.copy()
+        self._needed: dict[int, IntArray] = {}
+        self.memo: dict[object, object] = {}
         self.topology = topology.on(self.nodes)
         self.slots = Slots(self.nodes, self.topology)
         self.mix = mix
@@ -190,7 +193,7 @@ class Pool:
         index, row = self.index, self.row
         mixed = []  # shares whose GPU type is not known: worked out at the end
         for job in jobs:
-            self.slots.take(job.alloc)
+            self.slots.take(job.alloc, running=True)
             for share in job.alloc:
                 i = index.get(share.node)
                 if i is None:
@@ -287,9 +290,13 @@ class Pool:
 
     def cpus_needed(self, cpus: int) -> IntArray:
         """CPUs taken on each node for a demand: whole cores unless CR_CPU is configured."""
-        if not self._round_to_core:
-            return np.full(len(self.nodes), cpus, dtype=np.int64)
-        return -(-cpus // self.threads) * self.threads
+        found = self._needed.get(cpus)
+        if found is None:
+            found = np.full(len(self.nodes), cpus, dtype=np.int64)
+            if self._round_to_core:
+                found = -(-cpus // self.threads) * self.threads
+            self._needed[cpus] = found
+        return found
 
     def usable_cpus(self, free: Free) -> IntArray:
         """Free CPUs per node as far as they are whole cores."""

@@ -277,6 +277,8 @@ def _fewest_nodes(
         return None
     if count <= len(named):
         return by_size[:count]
+    if count == 1:  # the rank was worked out for just this: all units on one node
+        return [next(i for i in order if units[i] >= demand.units)]
     chosen = by_size[: count - 1]
     missing = max(1, demand.units - sum(int(units[i]) for i in chosen))
     taken = set(chosen)

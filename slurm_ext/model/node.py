@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from .units import GpuMask
+
+_PART = re.compile(r"(\D*)(\d{0,18})")
 
 UNUSABLE_STATES = frozenset(
     {
@@ -85,3 +89,9 @@ class Node:
     @property
     def completing(self) -> bool:
         return "COMPLETING" in self.states
+
+
+@lru_cache(maxsize=1 << 16)
+def natural(name: str) -> tuple[tuple[str, int, str], ...]:
+    """Sort key of a node name by which n2 comes before n10."""
+    return tuple((text, int(digits or 0), digits) for text, digits in _PART.findall(name))

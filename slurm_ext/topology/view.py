@@ -23,6 +23,7 @@ TRUST = 0.75
 cores of every job known, about two of three predictions hold."""
 
 MAX_REGIONS = 6
+MAX_KINDS = 4
 """Node sets offered beside the ranking's own: a placement's cost grows with their number."""
 
 
@@ -182,10 +183,21 @@ class NodeTopology:
     def regions(self, ranked: IntArray, count: int) -> list[IntArray]:
         """See ``TopologyView``.
 
-        First the closest set with the fewest nodes left over, then the units of each level that
-        hold enough, those with the best-ranked nodes first.
+        First nodes of one kind (a ring is as fast as its slowest node), then the closest set with
+        the fewest nodes left over, then the units of each level that hold enough, those with the
+        best-ranked nodes first.
         """
-        if count < 2 or self.fabric.kind is FabricKind.FLAT:
+        if count < 2:
+            return []
+        alike: list[IntArray] = []
+        if len(self.tables) > 1:
+            classes = self.class_of[ranked]
+            alike = [ranked[classes == c] for c in range(min(len(self.tables), MAX_KINDS))]
+        alike = [region for region in alike if len(region) >= count]
+        return alike + self._close(ranked, count)
+
+    def _close(self, ranked: IntArray, count: int) -> list[IntArray]:
+        if self.fabric.kind is FabricKind.FLAT:
             return []
         tightest = self.index.choose(ranked, count)
         if tightest is None:

@@ -7,12 +7,13 @@ one for all nodes of a job. Negative: the placement makes things better.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import lru_cache
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from slurm_ext.engine.mix import TaskClass
-from slurm_ext.engine.pool import BoolArray, Free, IntArray, Pool
+from slurm_ext.engine.pool import Free, IntArray, Pool
 from slurm_ext.engine.taken import Taken
 from slurm_ext.engine.topology import FloatArray
 
@@ -49,17 +50,53 @@ class Room:
                 left = left - here
         return Room(self.gpus - taken.gpus, by_type, self.cpus - taken.cpus, self.mem - taken.mem)
 
-    def of(self, pool: Pool, gpu_type: str) -> IntArray:
-        """Free GPUs of a type (all for an untyped class)."""
-        if not gpu_type:
-            return self.gpus
-        row = pool.row.get(gpu_type)
-        return self.by_type[row] if row is not None else np.zeros_like(self.gpus)
+    def rows(self) -> IntArray:
+        """By type, then all types together, then none (a type that no node has)."""
+        return np.vstack([self.by_type, self.gpus, np.zeros_like(self.gpus)])
 
 
-def _fits(room: Room, pool: Pool, task: TaskClass) -> BoolArray:
-    fits: BoolArray = (room.of(pool, task.gpu_type) >= task.gpus) & (room.cpus >= task.cpus)
-    return fits & (room.mem >= task.mem_mib) if task.mem_mib else fits
+class _Tasks(NamedTuple):
+    """The classes of a mix as columns (classes, 1); ``row``: of Room.rows. ``share`` in ppm."""
+
+    gpus: IntArray
+    cpus: IntArray
+    mem: IntArray
+    row: IntArray
+    share: IntArray
+
+    def summed(self, gpus: IntArray) -> FloatArray:
+        """GPUs (classes, nodes) weighed by share; whole numbers add up the same everywhere."""
+        total: FloatArray = (self.share * gpus).sum(axis=0) / 1e6
+        return total
+
+
+@lru_cache(maxsize=16)
+def _tasks(mix: tuple[TaskClass, ...], types: tuple[str, ...]) -> _Tasks:
+    rows = {**{t: i for i, t in enumerate(types)}, "": len(types)}
+    nowhere = len(types) + 1
+    table = [
+        (t.gpus, t.cpus, t.mem_mib, rows.get(t.gpu_type, nowhere), round(t.share * 1e6))
+        for t in mix or PLAIN_MIX
+    ]
+    columns = np.array(table, dtype=np.int64).T[:, :, None]
+    return _Tasks(*columns)
+
+
+def _unusable(room: Room, tasks: _Tasks) -> IntArray:
+    """Free GPUs that each class cannot use on each node: all, or none if it fits."""
+    fits = room.rows()[tasks.row[:, 0]] >= tasks.gpus
+    fits &= room.cpus >= tasks.cpus
+    fits &= room.mem >= tasks.mem
+    return np.where(fits, 0, room.gpus)
+
+
+def _stranded(room: Room, tasks: _Tasks) -> IntArray:
+    """Free GPUs beyond those that have CPUs and memory in each class's own proportion."""
+    served = room.cpus // np.maximum(1, -(-tasks.cpus // tasks.gpus))
+    mem = room.mem // np.maximum(1, -(-tasks.mem // tasks.gpus))
+    served = np.where(tasks.mem > 0, np.minimum(served, mem), served)
+    stranded: IntArray = np.maximum(room.gpus - served, 0)
+    return stranded
 
 
 class _PerNode:
@@ -89,13 +126,8 @@ class Fragmentation(_PerNode):
 
     def cost(self, pool: Pool, free: Free, taken: Taken) -> FloatArray:
         before = Room.before(free, taken)
-        after = before.after(pool, taken)
-        total: FloatArray = np.zeros(len(taken.nodes))
-        for task in pool.mix or PLAIN_MIX:
-            lost = np.where(_fits(after, pool, task), 0, after.gpus)
-            lost -= np.where(_fits(before, pool, task), 0, before.gpus)
-            total += task.share * lost
-        return total
+        tasks = _tasks(pool.mix, pool.types)
+        return tasks.summed(_unusable(before.after(pool, taken), tasks) - _unusable(before, tasks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,19 +143,8 @@ class Stranding(_PerNode):
 
     def cost(self, pool: Pool, free: Free, taken: Taken) -> FloatArray:
         before = Room.before(free, taken)
-        after = before.after(pool, taken)
-        total = np.zeros(len(taken.nodes))
-        for task in pool.mix or PLAIN_MIX:
-            total += task.share * (_stranded(after, task) - _stranded(before, task))
-        return total
-
-
-def _stranded(room: Room, task: TaskClass) -> IntArray:
-    served = room.cpus // max(1, -(-task.cpus // task.gpus))
-    if task.mem_mib:
-        served = np.minimum(served, room.mem // max(1, -(-task.mem_mib // task.gpus)))
-    stranded: IntArray = np.maximum(room.gpus - served, 0)
-    return stranded
+        tasks = _tasks(pool.mix, pool.types)
+        return tasks.summed(_stranded(before.after(pool, taken), tasks) - _stranded(before, tasks))
 
 
 @dataclass(frozen=True, slots=True)
