@@ -214,9 +214,13 @@ class Service:
         if fixed:
             log.error("reload: %s cannot change at run time; restart the daemon", ", ".join(fixed))
             return
+        try:
+            runner.reconfigure(fresh)
+        except ConfigError as error:
+            log.error("reload refused, the old configuration stays:\n%s", error)
+            return
         configure(fresh.log.level, fresh.log.format)
         self.config = fresh
-        runner.reconfigure(fresh)
         log.info("configuration reloaded (%s)", fresh.digest)
 
     def _end(self, journal: Journal) -> None:

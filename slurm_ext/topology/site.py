@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -19,7 +19,7 @@ NO_FABRIC = flat()
 
 @dataclass(frozen=True, slots=True)
 class ShapeGroup:
-    """Nodes with the same shape."""
+    """Nodes with the same shape; no names: all that no other group names."""
 
     nodes: tuple[str, ...]
     shape: NodeShape
@@ -37,10 +37,12 @@ class SiteTopology:
     fabric: Fabric = NO_FABRIC
     rates: Rates | None = None
 
-    @property
-    def shapes(self) -> Mapping[str, NodeShape]:
-        """Node name -> shape; of two groups that name a node the first counts."""
-        return {name: g.shape for g in reversed(self.groups) for name in g.nodes}
+    def shapes(self, names: Iterable[str]) -> Mapping[str, NodeShape]:
+        """Shapes of the nodes that have one; of two groups that name a node the first counts."""
+        general = next((g.shape for g in self.groups if not g.nodes), None)
+        named = {name: g.shape for g in reversed(self.groups) for name in g.nodes}
+        found = {name: named.get(name, general) for name in names}
+        return {name: shape for name, shape in found.items() if shape is not None}
 
     def on(self, nodes: Sequence[Node]) -> TopologyView:
         """Answers for these nodes; those whose GPUs differ from the shape count as unknown."""
@@ -51,7 +53,7 @@ class SiteTopology:
 def _view(site: SiteTopology, nodes: tuple[tuple[str, int], ...]) -> TopologyView:
     if not site.groups and not site.fabric.units:
         return UNKNOWN
-    shapes = site.shapes
+    shapes = site.shapes(name for name, _ in nodes)
     kept = {
         name: shape
         for name, mask in nodes
@@ -66,7 +68,7 @@ def mismatches(site: SiteTopology, nodes: Sequence[Node]) -> tuple[Finding, ...]
     A shape with another number of GPUs (a card was taken out, MIG was switched on) would answer
     for indices that do not exist: such a node counts as unknown.
     """
-    shapes = site.shapes
+    shapes = site.shapes(node.name for node in nodes)
     return tuple(
         warning(
             "shape_mismatch",
