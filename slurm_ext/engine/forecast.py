@@ -175,8 +175,7 @@ class _Heaps:
         self._heaps: list[tuple[BoolArray, _Heap]] = []
 
     def start(self, view: JobView, duration_s: int) -> EpochS | None:
-        planner = self._planner
-        shape, allowed = planner.shape(view), planner.allowed(view)
+        shape, allowed = self._planner.asked(view)
         heap = self._of(view)
         ready_s = self._ready_s(shape.number, shape.demand, allowed.number, allowed.nodes)
         if ready_s is None:

@@ -139,6 +139,7 @@ class Pool:
         self.memory_counts = "MEMORY" in select
         self._round_to_core = "CR_CPU" not in select
         self.threads = np.array([max(1, n.threads_per_core) for n in nodes], dtype=np.int64)
+        self._cpus_needed: dict[int, IntArray] = {}
         self.capacity = self._capacity()
         self.capacity_rows = [sum(1 << self.row[g.type] for g in n.gpus) for n in nodes]
         self.free = self.capacity.copy()
@@ -258,10 +259,18 @@ class Pool:
         return total
 
     def cpus_needed(self, cpus: int) -> IntArray:
-        """CPUs taken on each node for a demand: whole cores unless CR_CPU is configured."""
-        if not self._round_to_core:
-            return np.full(len(self.nodes), cpus, dtype=np.int64)
-        return -(-cpus // self.threads) * self.threads
+        """CPUs taken on each node for a demand: whole cores unless CR_CPU is configured.
+
+        Shared between calls, not to be changed.
+        """
+        found = self._cpus_needed.get(cpus)
+        if found is None:
+            if self._round_to_core:
+                found = -(-cpus // self.threads) * self.threads
+            else:
+                found = np.full(len(self.nodes), cpus, dtype=np.int64)
+            self._cpus_needed[cpus] = found
+        return found
 
     def usable_cpus(self, free: Free) -> IntArray:
         """Free CPUs per node as far as they are whole cores."""

@@ -71,6 +71,7 @@ class Profile:
         self.steps, self.values = _build(pool, now_s, releases)
         self._drops: list[EpochS] = []
         self._windows: dict[EpochS, _Window] = {}
+        self._begins: dict[EpochS, list[IntArray]] = {}  # nodes with a drop then, or once planned
         self._log: list[IntArray] = []
 
     @property
@@ -110,6 +111,7 @@ class Profile:
         self._change(token, -1)
         if not token.started:
             insort(self._drops, token.start_s)
+            self._begins.setdefault(token.start_s, []).append(token.nodes)
 
     def close(self, nodes: IntArray, start_s: EpochS, end_s: EpochS) -> None:
         """Nobody may use these nodes in [start_s, end_s)."""
@@ -171,12 +173,31 @@ class Profile:
     def _change(self, token: Token, sign: int) -> None:
         if not len(token.nodes) or token.end_s <= token.start_s:
             return
+        self._log.append(token.nodes)
+        if len(token.nodes) == 1:
+            i = int(token.nodes[0])
+            first = self._cut_one(i, token.start_s)
+            last = self._cut_one(i, token.end_s)
+            self.values[:, i, first:last] += sign * token.amounts
+            return
         if token.start_s > self.now_s:
             self._cut(token.nodes, token.start_s)
         self._cut(token.nodes, token.end_s)
         mask = self._within(token)
         self.values[:, token.nodes] += sign * token.amounts[:, :, None] * mask
-        self._log.append(token.nodes)
+
+    def _cut_one(self, i: int, at_s: EpochS) -> int:
+        """Have a step begin at ``at_s`` on one node; its number. The short way of :meth:`_cut`."""
+        k = int(self.steps[i].searchsorted(at_s))
+        if self.steps[i, k] == at_s:
+            return k
+        if self.steps[i, -2] != FOREVER_S:
+            self._grow()
+        steps, values = self.steps[i], self.values[:, i]
+        steps[k + 1 :] = steps[k:-1].copy()
+        steps[k] = at_s
+        values[:, k:] = values[:, k - 1 : -1].copy()
+        return k
 
     def _cut(self, nodes: IntArray, at_s: EpochS) -> None:
         """Have a step begin at ``at_s`` on each of these nodes."""
@@ -214,14 +235,27 @@ class Profile:
         last_s = self._drops[place - 1]
         found = self._windows.get(last_s)
         if found is None:
-            everywhere = np.arange(len(self.steps))
-            found = _Window(self._least(everywhere, self.now_s, last_s + 1), len(self._log))
-            self._windows[last_s] = found
+            found = self._windows[last_s] = self._opened(last_s)
         elif found.seen < len(self._log):
             nodes = np.unique(np.concatenate(self._log[found.seen :]))
             self._refresh(found.free, nodes, last_s + 1)
             found.seen = len(self._log)
         return found.free
+
+    def _opened(self, last_s: EpochS) -> _Window:
+        """A new window: that of an earlier end, where nothing more begins in between."""
+        before_s = max((s for s in self._windows if s < last_s), default=None)
+        if before_s is None:
+            free, seen = self.pool.free.copy(), len(self._log)
+        else:
+            free, seen = self._windows[before_s].free.copy(), self._windows[before_s].seen
+        touched = [*self._log[seen:]]
+        for start_s, nodes in self._begins.items():
+            if start_s <= last_s and (before_s is None or start_s > before_s):
+                touched += nodes
+        if touched:
+            self._refresh(free, np.unique(np.concatenate(touched)), last_s + 1)
+        return _Window(free, len(self._log))
 
     def drops(self, end_s: EpochS) -> list[EpochS]:
         """Moments before ``end_s`` at which something reserved begins, ascending."""
