@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,6 +120,16 @@ class Profile:
         token = Token(max(start_s, self.now_s), min(end_s, FOREVER_S - 1), nodes, amounts)
         if len(nodes) and token.end_s > token.start_s:
             self.again(token)
+
+    def without(self, tokens: Iterable[Token]) -> Profile:
+        """A copy without these."""
+        other = copy(self)
+        other.steps, other.values = self.steps.copy(), self.values.copy()
+        other._drops, other._log = self._drops.copy(), []
+        other._windows = {}
+        for token in tokens:
+            other.remove(token)
+        return other
 
     def holds(self, token: Token) -> bool:
         """Whether the token fits into what is free at its time."""
@@ -237,8 +248,7 @@ class Profile:
         if found is None:
             found = self._windows[last_s] = self._opened(last_s)
         elif found.seen < len(self._log):
-            nodes = np.unique(np.concatenate(self._log[found.seen :]))
-            self._refresh(found.free, nodes, last_s + 1)
+            self._refresh(found.free, self._log[found.seen :], last_s + 1)
             found.seen = len(self._log)
         return found.free
 
@@ -254,7 +264,7 @@ class Profile:
             if start_s <= last_s and (before_s is None or start_s > before_s):
                 touched += nodes
         if touched:
-            self._refresh(free, np.unique(np.concatenate(touched)), last_s + 1)
+            self._refresh(free, touched, last_s + 1)
         return _Window(free, len(self._log))
 
     def drops(self, end_s: EpochS) -> list[EpochS]:
@@ -281,7 +291,12 @@ class Profile:
         types = self.types
         return Free(least[:types], least[types], least[types + 1], -least[types + 2])
 
-    def _refresh(self, free: Free, nodes: IntArray, end_s: EpochS) -> None:
+    def _refresh(self, free: Free, touched: Sequence[IntArray], end_s: EpochS) -> None:
+        nodes = touched[0]
+        if len(touched) > 1:
+            mask = np.zeros(len(self.steps), dtype=np.bool_)
+            mask[np.concatenate(touched)] = True
+            nodes = np.flatnonzero(mask)
         part = self._least(nodes, self.now_s, end_s)
         free.gpus[:, nodes], free.cpus[nodes] = part.gpus, part.cpus
         free.mem[nodes], free.jobs[nodes] = part.mem, part.jobs
@@ -325,29 +340,32 @@ def _build(pool: Pool, now_s: EpochS, releases: Sequence[Release]) -> tuple[IntA
 def _rows_of(pool: Pool, releases: Sequence[Release]) -> IntArray:
     """One row a share: node, end, then the amounts of each resource that come back."""
     types = len(pool.types)
+    index, row_of, kinds = pool.index, pool.row, pool.capacity_rows
     used = None
-    rows = []
-    for release in releases:
-        for share in release.shares:
-            i = pool.index.get(share.node)
-            if i is None or release.end_s >= FOREVER_S:
+    none = (0,) * types
+    rows: list[list[int]] = []
+    for end_s, shares in ((r.end_s, r.shares) for r in releases if r.end_s < FOREVER_S):
+        for share in shares:
+            i = index.get(share.node)
+            if i is None:
                 continue
-            row = [i, release.end_s] + [0] * types + [share.cpus, share.mem_mib, 1]
-            known = pool.row.get(share.gpu_type)
-            here = pool.capacity_rows[i]
-            if share.gpus and known is not None and here >> known & 1:
-                row[2 + known] = share.gpus
-            elif share.gpus:
-                # Without a type on a mixed node: whatever of it is in use, in turn.
-                if used is None:
-                    used = pool.capacity.gpus - pool.free.gpus
-                left = share.gpus
-                for r in range(types):
-                    count = min(left, max(0, int(used[r, i])))
-                    row[2 + r] = count
-                    used[r, i] -= count
-                    left -= count
+            row = [i, end_s, *none, share.cpus, share.mem_mib, 1]
             rows.append(row)
+            if not share.gpus:
+                continue
+            known = row_of.get(share.gpu_type)
+            if known is not None and kinds[i] >> known & 1:
+                row[2 + known] = share.gpus
+                continue
+            # Without a type on a mixed node: whatever of it is in use, in turn.
+            if used is None:
+                used = pool.capacity.gpus - pool.free.gpus
+            left = share.gpus
+            for r in range(types):
+                count = min(left, max(0, int(used[r, i])))
+                row[2 + r] = count
+                used[r, i] -= count
+                left -= count
     return np.array(rows, dtype=np.int64).reshape(len(rows), types + 5)
 
 
