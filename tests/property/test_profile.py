@@ -167,7 +167,7 @@ def test_the_earliest_start_is_the_earliest(
     profile, _ = world.profile()
     everywhere = np.ones(len(world.pool.nodes), dtype=np.bool_)
     after_s = NOW + later_s
-    found = moments(profile, demand, everywhere, (), duration_s, after_s).tolist()
+    found = moments(profile, demand, everywhere, (), duration_s, after_s)[0].tolist()
     counted = [
         t for t in range(after_s, NOW + 2 * HORIZON + 2) if fits(world, demand, t, duration_s)
     ]
