@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from minislurm import Cluster, MissingProgramsError, NodeGroup, Partition, Spec
+from minislurm import NodeGroup, Partition, Spec
 
 from tests.chaos.rig import Frail
-from tests.integration.harness import Slurm
+from tests.integration.harness import Slurm, running
 
 SPEC = Spec(
     name="chaos",
@@ -24,29 +20,10 @@ SPEC = Spec(
 )
 
 
-@contextmanager
-def running(spec: Spec = SPEC) -> Iterator[Slurm]:
-    """A cluster in a directory of its own; gone without a trace afterwards."""
-    if os.geteuid() != 0:
-        pytest.skip("the mini-Slurm must be started as root")
-    base = Path(tempfile.mkdtemp(prefix="ch-", dir="/tmp"))
-    base.chmod(0o755)
-    cluster = Cluster(base / "c", spec)
-    try:
-        try:
-            cluster.up()
-        except MissingProgramsError as error:
-            pytest.skip(f"no Slurm on this machine: {error}")
-        yield Slurm(cluster)
-    finally:
-        cluster.down(purge=True, grace=1.0)
-        shutil.rmtree(base, ignore_errors=True)
-
-
 @pytest.fixture(scope="session")
 def chaos_cluster() -> Iterator[Slurm]:
     """Four nodes n1 to n4 of eight GPUs."""
-    with running() as slurm:
+    with running(SPEC) as slurm:
         yield slurm
 
 

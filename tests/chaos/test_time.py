@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.conftest import running
+from tests.chaos.conftest import SPEC
 from tests.chaos.rig import SLACK_S, Frail, Queue, Wish, choice, read
-from tests.integration.harness import Slurm, wait_for
+from tests.integration.harness import Slurm, running, wait_for
 
 pytestmark = pytest.mark.slurm
 
@@ -100,7 +100,7 @@ def odd_cluster(request: pytest.FixtureRequest) -> Iterator[Slurm]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("TZ", request.param)
         time.tzset()
-        with running() as slurm:
+        with running(SPEC) as slurm:
             slurm.env["TZ"] = request.param
             yield slurm
     time.tzset()
@@ -125,7 +125,7 @@ def test_leases_end_at_the_right_moment_in_an_odd_time_zone(
         assert all(now_s - SLACK_S <= end <= now_s + LEASE_S + SLACK_S for end in ends), ends
         beside.kill()
         wait_for(lambda: not leased(queue), LEASE_S + SLACK_S, "leases lapse",
-                 lambda: leased(queue))  # fmt: skip
+                 lambda: leased(queue), exact=True)  # fmt: skip
         beside.command("recover", "--fail-open")
         assert read(odd_cluster)[job].eligible_s == queue.wishes[job].begin_s
     finally:

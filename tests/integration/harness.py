@@ -1,4 +1,4 @@
-"""A real mini-Slurm and a real daemon beside it, with waits that poll until a deadline."""
+"""A real mini-Slurm as its users see it, and a real daemon beside it."""
 
 from __future__ import annotations
 
@@ -9,39 +9,29 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from minislurm import Cluster
+from minislurm import Cluster, Spec
 
 from slurm_ext.daemon.client import ask
 from slurm_ext.errors import SlurmExtError
 from slurm_ext.slurm.text import parse_rpc_counts
+from tests.live import booted, wait_for
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE"}
-POLL_S = 0.15
 Row = dict[str, Any]
 
 
-def wait_for(
-    predicate: Callable[[], Any],
-    deadline_s: float,
-    what: str,
-    evidence: Callable[[], object] = lambda: "",
-) -> Any:
-    """What ``predicate`` gives once it is true; AssertionError with evidence after the deadline."""
-    end = time.monotonic() + deadline_s
-    while True:
-        found = predicate()
-        if found:
-            return found
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {deadline_s:g} s: {what}\n{evidence()}")
-        time.sleep(POLL_S)
+@contextmanager
+def running(spec: Spec) -> Iterator[Slurm]:
+    """A cluster of its own for a test, a module or a session."""
+    with booted(spec) as cluster:
+        yield Slurm(cluster)
 
 
 class Slurm:

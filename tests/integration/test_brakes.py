@@ -83,7 +83,7 @@ def test_leases_lapse_after_sigterm(slurm: Slurm, daemon: Callable[..., Daemon])
     blocked, small = crowd(slurm, beside)
     assert beside.stop(signal.SIGTERM) == 0
     assert future_begin(slurm, small) == small
-    wait_for(lambda: not future_begin(slurm, small), 6 + 1, "the leases to lapse")
+    wait_for(lambda: not future_begin(slurm, small), 6 + 1, "the leases to lapse", exact=True)
     runs_freely(slurm, blocked, small)
 
 
