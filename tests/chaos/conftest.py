@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from minislurm import NodeGroup, Partition, Spec
 
-from tests.chaos.rig import Frail
-from tests.integration.harness import Slurm, running
+from tests.chaos.absence import Crowded
+from tests.chaos.rig import Frail, Queue, Wish
+from tests.integration.harness import Slurm, running, wait_for
 
 SPEC = Spec(
     name="chaos",
@@ -49,3 +50,36 @@ def frail(slurm: Slurm, tmp_path: Path) -> Iterator[Callable[..., Frail]]:
     for one in made:
         if one.process is not None and one.process.poll() is None:
             one.kill()
+
+
+@pytest.fixture
+def queue(slurm: Slurm) -> Queue:
+    """Seven jobs, room for four at a time."""
+    queue = Queue(slurm)
+    for number in range(7):
+        wish = Wish(admin_comment="ops note" if number % 3 == 0 else "")
+        queue.add(wish, "--gpus-per-node=8", run_s=2)
+    return queue
+
+
+@pytest.fixture
+def whole(slurm: Slurm) -> Iterator[None]:
+    """Whatever a test does to the cluster's daemons is put right again."""
+    yield
+    for name in ("munged", "slurmctld"):
+        states = {d["name"]: d for d in slurm.cluster.status()["daemons"]}
+        if states[name]["stopped"]:
+            slurm.cluster.kill(name, "CONT")
+        elif not states[name]["alive"]:
+            slurm.cluster.restart(name)
+    wait_for(lambda: not slurm.run("scontrol", "ping", check=False).returncode, 20, "an answer")
+    # A batch launch that slurmctld forgot in its death drains the node (seen on 24.11).
+    slurm.run("scontrol", "update", "nodename=ALL", "state=resume", check=False)
+
+
+@pytest.fixture
+def crowded(slurm: Slurm, tmp_path: Path) -> Iterator[Crowded]:
+    """All nodes taken until a file appears, and three jobs waiting."""
+    one = Crowded.on(slurm, tmp_path / "gate")
+    yield one
+    one.gate.touch()
