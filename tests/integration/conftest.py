@@ -23,7 +23,8 @@ SHARED = Spec(
     ),
     sched="tuned",
     priority="multifactor",
-    params=(Param("Licenses", "sim:4"),),
+    # A node that a test puts down stays down until the test resumes it.
+    params=(Param("Licenses", "sim:4"), Param("ReturnToService", "1")),
 )
 
 
