@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import tempfile
@@ -44,6 +45,16 @@ def booted(spec: Spec, grace_s: float = 1.0) -> Iterator[Cluster]:
 def crowd() -> float:
     """How much slower than alone everything may be: processes that want a CPU, per CPU."""
     return min(max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)), MAX_CROWD)
+
+
+def soon(seconds: float) -> str:
+    """sbatch's option for a begin that is still ahead once a whole queue has been submitted."""
+    return f"--begin=now+{math.ceil(seconds * crowd())}"
+
+
+def script_of(run_s: float, until: Path | None) -> str:
+    """What a job does: sleep, or run until a file appears."""
+    return f"sleep {run_s}" if until is None else f"until [ -e {until} ]; do sleep .2; done"
 
 
 def wait_until(

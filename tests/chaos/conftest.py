@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from minislurm import NodeGroup, Partition, Spec
+from minislurm import NodeGroup, Param, Partition, Spec
 
 from tests.chaos.absence import Crowded
 from tests.chaos.rig import Frail, Queue, Wish
@@ -18,6 +18,8 @@ SPEC = Spec(
     partitions=(Partition("gpu", default=True), Partition("side", nodes="n[3-4]")),
     sched="tuned",
     priority="multifactor",
+    # No job of a long storm may be forgotten before its end has been judged.
+    params=(Param("MinJobAge", "7200"),),
 )
 
 

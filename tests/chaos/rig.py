@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.harness import Daemon, Slurm, wait_for
+from tests.live import script_of
 
 CRASHING = Path(__file__).with_name("crashing.py")
 NOTE = re.compile(r" ?\[slurm_ext;[^\]]*\]")
@@ -136,7 +137,6 @@ class Queue:
 
     def add(self, wish: Wish, *options: str, run_s: float = 1, until: Path | None = None) -> int:
         """Submit it; it sleeps ``run_s``, or until the file ``until`` appears."""
-        script = f"sleep {run_s}" if until is None else f"until [ -e {until} ]; do sleep .2; done"
         words = ["--cpus-per-task=1", "--mem=100", f"--nodes={wish.nodes}", *options]
         if wish.begin_s:
             stamp = datetime.fromtimestamp(wish.begin_s, UTC).isoformat(timespec="seconds")
@@ -146,7 +146,7 @@ class Queue:
         words += ["--hold"] if wish.held else []
         done = subprocess.run(
             ["sbatch", "--parsable", "--output=/dev/null", "--chdir=/tmp", "--time=1", *words,
-             f"--wrap={script}"],
+             f"--wrap={script_of(run_s, until)}"],
             env={**self.slurm.env, "TZ": "UTC"}, text=True, capture_output=True, timeout=60,
             check=True,
         )  # fmt: skip

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slurm
 
 SILENCE_S = 65
 SHORTEST_TRY_S = 3 + 1  # the time-out of a look, and the first pause
-COMMANDS_OF_A_LOOK = 3
+COMMANDS_OF_A_LOOK, FILES_OF_A_COMMAND = 3, 5
 
 
 def idle_through(beside: Frail, silence_s: float) -> None:
@@ -46,7 +46,8 @@ def idle_through(beside: Frail, silence_s: float) -> None:
 
     wait_for(over, silence_s + 5, "the minute is over")
     assert 1 <= most <= COMMANDS_OF_A_LOOK, most
-    assert len(os.listdir(f"/proc/{pid}/fd")) <= files + 8
+    more = COMMANDS_OF_A_LOOK * FILES_OF_A_COMMAND
+    assert len(os.listdir(f"/proc/{pid}/fd")) <= files + more
 
 
 @pytest.mark.usefixtures("whole")
@@ -77,16 +78,18 @@ def test_slurmctld_silent_for_a_minute(slurm: Slurm, frail: Make, crowded: Crowd
 @pytest.mark.usefixtures("whole")
 @pytest.mark.parametrize("defer", ["lease", "hold"])
 def test_slurmctld_falls_silent_while_we_write(
-    slurm: Slurm, frail: Make, queue: Queue, tmp_path_factory: pytest.TempPathFactory, defer: str
+    slurm: Slurm, frail: Make, crowded: Crowded, tmp_path: Path, defer: str
 ) -> None:
     """The commands time out at our end, yet slurmctld may carry them out once it wakes."""
-    mark = tmp_path_factory.mktemp("mark") / "mark"
-    beside = frail(levers__defer=defer, **QUICK).launch("send:wait=1:Command", mark)
+    mark = tmp_path / "mark"
+    beside = frail(levers__defer=defer, **QUICK).launch("send:wait:Command", mark)
     wait_for(mark.exists, 20, "about to write", beside.log)
     slurm.cluster.kill("slurmctld", "STOP")
+    mark.unlink()
     wait_for(lambda: failing(beside), 25, "the write failed", beside.log)
     slurm.cluster.kill("slurmctld", "CONT")
-    assert_recovers(beside, queue)
+    crowded.go_on()
+    assert_recovers(beside, crowded.queue)
 
 
 @pytest.mark.usefixtures("whole")
@@ -98,9 +101,10 @@ def test_no_command_of_ours_outlives_us(slurm: Slurm, frail: Make, tmp_path: Pat
     queue.add(Wish(), "--gpus-per-node=8")
     mark = tmp_path / "mark"
     beside = frail(levers__defer="hold", **{**QUICK, "cycle__call_timeout_s": 20})
-    beside.launch("send:wait=1:'hold'", mark)
+    beside.launch("send:wait:'hold'", mark)
     wait_for(mark.exists, 20, "about to hold", beside.log)
     slurm.cluster.kill("slurmctld", "STOP")
+    mark.unlink()
     assert beside.process is not None
     children = Path(f"/proc/{beside.process.pid}/task/{beside.process.pid}/children")
     pids = wait_for(lambda: children.read_text().split(), 10, "scontrol runs", beside.log)

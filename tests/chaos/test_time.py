@@ -34,7 +34,7 @@ def leased(queue: Queue) -> list[str]:
     return [x for x in queue.left_behind(read(queue.slurm)) if ": begins" in x]
 
 
-@pytest.mark.parametrize("point", ["entries:wait=2:3", "patch:wait=2:required_nodes=('"])
+@pytest.mark.parametrize("point", ["entries:wait:3", "patch:wait:required_nodes=('"])
 def test_frozen_past_the_lease(slurm: Slurm, frail: Make, tmp_path: Path, point: str) -> None:
     """Slurm goes on alone; what was planned before the sleep harms nobody afterwards."""
     block, queue = blocked(slurm, count=2, nodes=2)
@@ -51,6 +51,7 @@ def test_frozen_past_the_lease(slurm: Slurm, frail: Make, tmp_path: Path, point:
     # Its lease is over: Slurm starts it by itself.
     slurm.wait_state(jobs, {"RUNNING"}, LEASE_S + 2 * SLACK_S)
     before = {job: read(slurm)[job].nodes for job in jobs}
+    mark.unlink()
     os.kill(beside.process.pid, signal.SIGCONT)  # type: ignore[union-attr]
     beside.wait_cycles(3)
     after = read(slurm)

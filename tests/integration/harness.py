@@ -20,7 +20,7 @@ from minislurm import Cluster, Spec
 from slurm_ext.daemon.client import ask
 from slurm_ext.errors import SlurmExtError
 from slurm_ext.slurm.text import parse_rpc_counts
-from tests.live import booted, wait_for
+from tests.live import booted, script_of, wait_for
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE"}
@@ -65,12 +65,18 @@ class Slurm:
         null = subprocess.DEVNULL
         return subprocess.Popen(argv, env=self.env, cwd="/tmp", stdout=null, stderr=null)
 
-    def submit(self, *options: str, run_s: float = 1, user: str = "", script: str = "") -> int:
-        """``sbatch``; returns the job id. One task, a minute's limit unless told otherwise."""
+    def submit(
+        self, *options: str, run_s: float = 1, until: Path | None = None, user: str = "",
+        script: str = "",
+    ) -> int:  # fmt: skip
+        """``sbatch``; returns the job id. One task, a minute's limit unless told otherwise.
+
+        It runs ``run_s``, or until the file ``until`` appears, or does what ``script`` says.
+        """
         argv = ["sbatch", "--parsable", "--output=/dev/null", "--chdir=/tmp", "--time=1", *options]
         if script:
             return int(self.run(*argv, user=user, stdin=script).stdout)
-        return int(self.run(*argv, f"--wrap=sleep {run_s}", user=user).stdout)
+        return int(self.run(*argv, f"--wrap={script_of(run_s, until)}", user=user).stdout)
 
     def update(self, job: int | str, **values: object) -> None:
         words = [f"{key}={value}" for key, value in values.items()]
