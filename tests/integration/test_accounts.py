@@ -15,7 +15,6 @@ from minislurm import NodeGroup, Param, Spec, User
 from slurm_ext.slurm.accounts import add_operator, remove_operator
 from slurm_ext.slurm.probe import probe
 from slurm_ext.slurm.run import Runner
-
 from tests.live import soon
 
 from .conftest import running
