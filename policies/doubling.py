@@ -4,14 +4,14 @@ from dataclasses import replace
 
 from slurm_ext.engine.parts.doubling import Doubling
 from slurm_ext.engine.parts.ordering import SubmitOrder
-from slurm_ext.engine.parts.placement import BestFit
+from slurm_ext.engine.parts.placement import Weighted
 from slurm_ext.engine.policy import Policy
 
 POLICY = Policy(
     name="doubling",
     summary="one GPU each, then whoever gains most per GPU has its number doubled",
     ordering=SubmitOrder(),
-    placement=BestFit(),
+    placement=Weighted(),
     allocation=Doubling(),
     cite="inspired by Capes et al., Dynamic Scheduling of MPI-based Distributed Deep Learning "
     "Training Jobs, MLSys workshop 2018 (arXiv 1908.08082); US 11,693,706 B2",

@@ -1,7 +1,7 @@
 """CPUs and memory by what jobs can use of them."""
 
 from slurm_ext.engine.parts.ordering import SubmitOrder
-from slurm_ext.engine.parts.placement import BestFit
+from slurm_ext.engine.parts.placement import Weighted
 from slurm_ext.engine.parts.tune import Sensitive
 from slurm_ext.engine.policy import Policy
 
@@ -9,7 +9,7 @@ POLICY = Policy(
     name="synergy",
     summary="GPUs as requested; CPUs and memory go to the jobs that can use them",
     ordering=SubmitOrder(),
-    placement=BestFit(),
+    placement=Weighted(),
     allocation=Sensitive(),
     cite="Mohan et al., Looking Beyond GPUs for DNN Scheduling on Multi-Tenant Clusters, OSDI 2022",
     differs="disk bandwidth is not shared out; equal servers are renamed so that jobs stay",

@@ -1,7 +1,7 @@
 """Finish-time fairness."""
 
 from slurm_ext.engine.parts.ordering import SubmitOrder
-from slurm_ext.engine.parts.placement import BestFit
+from slurm_ext.engine.parts.placement import Weighted
 from slurm_ext.engine.parts.ranked import Ranked
 from slurm_ext.engine.parts.ranks import FinishTimeFairness
 from slurm_ext.engine.policy import Policy
@@ -10,7 +10,7 @@ POLICY = Policy(
     name="themis",
     summary="who would end latest against a run of its own goes first, anew each lease",
     ordering=SubmitOrder(),
-    placement=BestFit(),
+    placement=Weighted(),
     allocation=Ranked(FinishTimeFairness()),
     cite="inspired by Mahajan et al., Themis, NSDI 2020",
     differs="no auction and no fairness knob: all GPUs go by finish-time fairness",

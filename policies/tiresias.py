@@ -1,6 +1,6 @@
 """Least attained service in queues, without knowing how long a job will take."""
 
-from slurm_ext.engine.parts.placement import BestFit
+from slurm_ext.engine.parts.placement import Weighted
 from slurm_ext.engine.parts.ranked import Ranked
 from slurm_ext.engine.parts.ranks import AttainedQueues, Gittins
 from slurm_ext.engine.parts.service import LeastAttained
@@ -10,7 +10,7 @@ POLICY = Policy(
     name="tiresias",
     summary="least GPU time had so far goes first, in queues (2D-LAS); needs no durations",
     ordering=LeastAttained(),
-    placement=BestFit(),
+    placement=Weighted(),
     allocation=Ranked(AttainedQueues()),
     cite="Gu et al., Tiresias, NSDI 2019",
     differs="consolidates every job, where the paper profiles which ones gain by it; within a "
@@ -24,7 +24,7 @@ GITTINS = Policy(
     name="tiresias-g",
     summary="2D-LAS with the Gittins index of the GPU times of ended jobs",
     ordering=LeastAttained(),
-    placement=BestFit(),
+    placement=Weighted(),
     allocation=Ranked(Gittins()),
     cite="Gu et al., Tiresias, NSDI 2019; Gittins, JRSS B 41(2), 1979",
     differs="the distribution is that of the jobs ended so far; before there are any it is 2D-LAS",

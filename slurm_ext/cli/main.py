@@ -11,10 +11,38 @@ from slurm_ext import __version__
 from slurm_ext.daemon.text import printable
 from slurm_ext.errors import ConfigError, SlurmExtError
 
-from . import admin, config, doctor, history, policy, run, sim, status, top, topology, why
+from . import (
+    admin,
+    config,
+    doctor,
+    forecast,
+    history,
+    policy,
+    run,
+    setup,
+    sim,
+    status,
+    top,
+    topology,
+    why,
+)
 from .common import EXIT_CODES
 
-GROUPS = (run, status, top, why, admin, doctor, config, topology, history, sim, policy)
+GROUPS = (
+    run,
+    status,
+    top,
+    why,
+    forecast,
+    admin,
+    doctor,
+    config,
+    topology,
+    history,
+    sim,
+    policy,
+    setup,
+)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from slurm_ext.model.units import EpochS
 if TYPE_CHECKING:
     from .allocation import Allocation
     from .pool import Demand, Free, Pool
+    from .taken import Taken
     from .view import JobView
 
 IntArray = npt.NDArray[np.int64]
@@ -43,6 +44,15 @@ class NodePreference(Protocol):
 
     def key(self, pool: Pool, free: Free, demand: Demand, candidates: IntArray) -> IntArray:
         """Penalties, shape (terms, candidates); the first row weighs most, lower is better."""
+        ...
+
+
+@runtime_checkable
+class SetPreference(NodePreference, Protocol):
+    """Can also judge all nodes of a job together."""
+
+    def rate(self, pool: Pool, free: Free, taken: Taken) -> tuple[float, ...]:
+        """Penalties of one whole placement, the first weighs most, lower is better."""
         ...
 
 

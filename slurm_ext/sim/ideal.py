@@ -43,7 +43,7 @@ class IdealDriver:
     """One run of a workload under a policy; ``context.mode`` is of no importance here.
 
     ``kill``: a job is ended at its limit, as Slurm does; else it runs to its true end and is taken
-    to end within a minute once it is late (``engine.timeline.OVERRUN_S``). ``round_s``: decisions
+    to end within a minute once it is late (``engine.durations.OVERRUN_S``). ``round_s``: decisions
     at multiples of this only, 0: whenever something has changed. ``foresight``: gives jobs
     estimates of their run times when they are submitted.
     """
@@ -63,7 +63,9 @@ class IdealDriver:
         self.cluster = Cluster(spec)
         self.label = label or f"ideal {context.policy.name} {context.backfill.kind}"
         # Observe: nothing is reconciled, the plan itself is what is wanted.
-        self.context = replace(context, mode=Mode.OBSERVE, partition_modes={})
+        backfill = replace(context.backfill, forecast=False)
+        self.context = replace(context, mode=Mode.OBSERVE, partition_modes={}, backfill=backfill)
+        self.memory = self.context.memory
         self.kill = kill
         self.round_s = round_s
         self.foresight = foresight
@@ -166,10 +168,9 @@ class IdealDriver:
             nodes=self.cluster.records(),
             partitions=self.cluster.partitions,
         )
-        context = self.context
-        if self._estimates:
-            context = replace(context, estimates=self._estimates)
-        plan = decide(obs, context).plan
+        context = replace(self.context, memory=self.memory, estimates=self._estimates)
+        step = decide(obs, context)
+        plan, self.memory = step.plan, step.memory
         for key in plan.order:
             decision = plan.decisions[key]
             if decision.verdict is Verdict.START:

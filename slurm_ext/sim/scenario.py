@@ -34,7 +34,7 @@ PHYSICS: dict[str, Physics] = {
 DURATIONS = ("limit", "history")
 """What jobs are expected to run: their limits, or the mean of a user's ended jobs of that size."""
 
-BACKFILLS = ("none", "best_effort", "easy")
+BACKFILLS = ("none", "best_effort", "easy", "conservative", "slack")
 
 
 @dataclass(frozen=True, slots=True)
