@@ -66,7 +66,9 @@ def _last_cycle(args: argparse.Namespace) -> Plain:
         except SlurmExtError:
             pass  # no daemon, or not ours to ask: decide here
     config, found = capture(args)
-    result = CycleResult(0, found.observation, found.decide(), Applied((), (), 0), {})
+    result = CycleResult(
+        0, found.observation, found.context, found.decide(), Applied((), (), 0), {}
+    )
     return snapshot(result, config)
 
 

@@ -12,6 +12,7 @@ from slurm_ext.engine.settings import (
     LeverSettings,
     Memory,
 )
+from slurm_ext.engine.topology import UNKNOWN, Topology
 from slurm_ext.model.decision import Mode
 from slurm_ext.model.job import JobKey
 from slurm_ext.model.ledger import LedgerEntry
@@ -27,6 +28,7 @@ def context(
     memory: Memory,
     paused: bool,
     can_note: bool,
+    topology: Topology = UNKNOWN,
 ) -> Context:
     """Everything decide() needs besides the observation.
 
@@ -71,8 +73,9 @@ def context(
             max_deferral_s=guard.max_deferral_s,
             idle_waste_cycles=guard.idle_waste_cycles,
             idle_waste_gpus=guard.idle_waste_gpus,
-            stale_s=round(config.cycle.stale_s),
         ),
         jobs=JobSettings(config.jobs.optout, config.jobs.interactive),
+        topology=topology,
+        gpu_speeds={name: float(x) for name, x in config.topology.gpu_speeds.items()},
         paused=paused,
     )

@@ -12,6 +12,11 @@ from pwd import getpwnam
 import pytest
 from minislurm import NodeGroup, Param, Spec, User
 
+from slurm_ext.slurm.accounts import add_operator, remove_operator
+from slurm_ext.slurm.probe import probe
+from slurm_ext.slurm.run import Runner
+from tests.live import soon
+
 from .conftest import running
 from .harness import Daemon, Slurm, share_line, wait_for
 
@@ -27,7 +32,7 @@ SPEC = Spec(
     operator=OPERATOR,
     params=(Param("AccountingStorageEnforce", "associations,limits,qos"),),
 )
-SMALL = ("--gpus-per-node=1", "--cpus-per-task=1", "--mem=100", "--begin=now+2")
+SMALL = ("--gpus-per-node=1", "--cpus-per-task=1", "--mem=100")
 
 
 @pytest.fixture(scope="module")
@@ -51,19 +56,24 @@ def directory(cluster: Slurm) -> Iterator[dict[str, Path]]:
     shutil.rmtree(base)
 
 
-def crowd(slurm: Slurm) -> list[int]:
-    """Jobs of an ordinary user: a filler, a whole-cluster job, and small ones behind it."""
+def crowd(slurm: Slurm, gate: Path) -> list[int]:
+    """Jobs of an ordinary user: a filler until ``gate`` appears, and what waits."""
     whole = ("--nodes=2", "--cpus-per-task=1", "--mem=100")
-    filler = slurm.submit(*whole, "--gpus-per-node=6", run_s=5, user=USER)
+    filler = slurm.submit(*whole, "--gpus-per-node=6", "--time=4", until=gate, user=USER)
     slurm.wait_state([filler], {"RUNNING"}, 20)
-    jobs = [slurm.submit(*whole, "--gpus-per-node=8", "--begin=now+2", user=USER)]
-    jobs += [slurm.submit(*SMALL, f"--time={n}", user=USER) for n in (12, 11, 10, 9)]
+    jobs = [slurm.submit(*whole, "--gpus-per-node=8", soon(2), user=USER)]
+    jobs += [slurm.submit(*SMALL, soon(2), f"--time={n}", user=USER) for n in (12, 11, 10, 9)]
     return [filler, *jobs]
 
 
 def test_operator_steers_without_root(cluster: Slurm, directory: dict[str, Path]) -> None:
+    gate = directory[USER].parent / "gate"
     with Daemon(cluster, directory[OPERATOR], user=OPERATOR, policy__name="sjf") as daemon:
-        jobs = crowd(cluster)
+        jobs = crowd(cluster, gate)
+        wait_for(
+            lambda: "lease" in {a["lever"] for a in daemon.actions()}, 20, "a lease", daemon.log
+        )
+        gate.touch()
         cluster.wait_completed(jobs, 60)
         daemon.wait_cycles(2)
         actions = daemon.actions()
@@ -87,8 +97,11 @@ def test_doctor_knows_the_operator(cluster: Slurm, directory: dict[str, Path]) -
 
 
 def test_ordinary_user_observes(cluster: Slurm, directory: dict[str, Path]) -> None:
+    gate = directory[USER].parent / "gate"
     with Daemon(cluster, directory[USER], user=USER, mode="observe") as daemon:
-        jobs = crowd(cluster)
+        jobs = crowd(cluster, gate)
+        daemon.wait_seen(jobs)
+        gate.touch()
         cluster.wait_completed(jobs, 60)
         daemon.wait_cycles(2)
         assert daemon.actions() == []
@@ -102,6 +115,15 @@ def test_doctor_warns_an_ordinary_user_in_enforce(
     done = daemon.command("doctor", check=False)
     print(f"\n{done.stdout}{done.stderr}")
     assert done.returncode == 1
+
+
+def test_setup_makes_an_operator_and_takes_it_back(cluster: Slurm) -> None:
+    runner = Runner(environ={**os.environ, **cluster.env})
+    assert add_operator(runner, "nobody")
+    assert not add_operator(runner, "nobody"), "the second time there is nothing to do"
+    assert probe(runner, user="nobody", uid=65534, slurm_user="root").admin_level == "Operator"
+    remove_operator(runner, "nobody")
+    assert probe(runner, user="nobody", uid=65534, slurm_user="root").admin_level == "None"
 
 
 @pytest.fixture

@@ -83,5 +83,5 @@ def test_a_running_daemon_is_asked_first(
         "verdict": "wait", "forecast": {"p50_s": 70, "p90_s": 90}, "promised_s": None,
     }  # fmt: skip
     with Publisher(tmp_path / "run") as publisher:
-        publisher.publish({"cycle": 1, "at_s": 60, "policy": "fifo", "jobs": [row]})
+        publisher.publish(lambda: {"cycle": 1, "at_s": 60, "policy": "fifo", "jobs": [row]}, 1, {})
         assert asked(config, capsys)["jobs"][0]["forecast"] == {"p50_s": 70, "p90_s": 90}
