@@ -17,6 +17,7 @@ from slurm_ext.model.job import JobKey
 from slurm_ext.model.ledger import LedgerEntry
 from slurm_ext.policies import get
 
+from .annotations import Annotations
 from .config import Config
 
 
@@ -27,6 +28,7 @@ def context(
     memory: Memory,
     paused: bool,
     can_note: bool,
+    annotations: Annotations | None = None,
 ) -> Context:
     """Everything decide() needs besides the observation.
 
@@ -68,5 +70,7 @@ def context(
             stale_s=round(config.cycle.stale_s),
         ),
         jobs=JobSettings(config.jobs.optout, config.jobs.interactive),
+        annotations=annotations.good if annotations is not None else {},
+        bad_annotations=annotations.bad if annotations is not None else {},
         paused=paused,
     )

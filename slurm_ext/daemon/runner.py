@@ -15,6 +15,7 @@ from slurm_ext.model.job import JobKey
 from slurm_ext.model.observation import Observation
 from slurm_ext.slurm.port import SlurmPort
 
+from .annotations import AnnotationReader
 from .apply import Applied, Tokens, apply
 from .config import Config
 from .context import context
@@ -59,6 +60,7 @@ class Runner:
     last: Plan | None = None
     cycle: int = 0
     _tokens: Tokens = field(init=False)
+    _annotations: AnnotationReader = field(default_factory=AnnotationReader)
     _started: set[JobKey] = field(default_factory=set)
     _said: set[str] = field(default_factory=set)
 
@@ -87,8 +89,9 @@ class Runner:
         ledger = self.journal.entries() if self.journal is not None else {}
         paused = self.journal.paused(obs.now_s) is not None if self.journal is not None else False
         ctx = context(
-            self.config, ledger=ledger, memory=self.memory, paused=paused, can_note=self.can_note
-        )
+            self.config, ledger=ledger, memory=self.memory, paused=paused, can_note=self.can_note,
+            annotations=self._annotations.read(obs.jobs),
+        )  # fmt: skip
         records = starts(obs, self.last, ledger, self._started)
         step = decide(obs, ctx)
         clock.lap("decide")
