@@ -15,8 +15,8 @@ from .problem import Problem, shown
 from .shorthand import Pair, pairs
 
 DIRECTIVE = "##SLURM_EXT"
-MAX_LINES = 20_000
-"""Lines that are read at most; sbatch takes scripts up to 4 MiB, no head is that long."""
+MAX_HEAD = 65536
+"""Characters that are read at most; sbatch takes scripts up to 4 MiB, no head is that long."""
 
 _OURS = re.compile(re.escape(DIRECTIVE) + r"(?=\s|$)")
 _NEARLY = re.compile(r"\s*#+\s*SLURM[-_ ]?EXT\b", re.IGNORECASE)
@@ -55,7 +55,9 @@ def read(script: str) -> Head:
     comment: Comment | None = None
     problems: list[Problem] = []
     command = 0
-    for number, text in enumerate(script.split("\n")[:MAX_LINES], 1):
+    if len(script) > MAX_HEAD:
+        script = script[:MAX_HEAD].rpartition("\n")[0]
+    for number, text in enumerate(script.split("\n"), 1):
         if text.endswith("\r") and number == 1:
             problems.append(
                 Problem("dos", "lines end as in DOS; sbatch refuses the script",
