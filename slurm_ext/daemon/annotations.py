@@ -10,8 +10,8 @@ from slurm_ext.annotate.schema import MARKER
 from slurm_ext.model.annotation import Annotation
 from slurm_ext.model.job import Job, JobKey
 
-MAX_NEW = 2000
-"""Texts read anew in one cycle (0.15 ms each); the jobs of the rest are plain until the next."""
+MAX_NEW = 1000
+"""Texts read anew in one cycle (0.15 ms each on an idle core); the jobs of the rest are plain until the next."""
 
 
 @dataclass(frozen=True, slots=True)
