@@ -19,6 +19,7 @@ from . import (
     doctor,
     history,
     run,
+    setup,
     sim,
     status,
     submit,
@@ -26,25 +27,13 @@ from . import (
     top,
     topology,
     why,
-)
+)  # fmt: skip
 from .common import EXIT_CODES
 
 GROUPS = (
-    run,
-    status,
-    top,
-    why,
-    admin,
-    doctor,
-    config,
-    topology,
-    history,
-    sim,
-    submit,
-    annotate,
-    template,
-    completion,
-)
+    run, status, top, why, admin, doctor, config, topology, history, sim, setup,
+    submit, annotate, template, completion,
+)  # fmt: skip
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -11,7 +11,7 @@ from slurm_ext.model.annotation import Annotation
 from slurm_ext.model.job import Job, JobKey
 
 MAX_NEW = 1000
-"""Texts read anew in one cycle (0.15 ms each on an idle core); the jobs of the rest are plain until the next."""
+"""Texts read anew in one cycle, 0.15 ms each; the jobs of the rest are plain until the next."""
 
 
 @dataclass(frozen=True, slots=True)
