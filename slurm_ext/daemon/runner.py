@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -70,6 +71,8 @@ class Runner:
         self._tokens = Tokens(self.config.levers.write_tokens_per_s, self.config.levers.write_burst)
         if self.journal is not None:
             self.cycle = self.journal.last_cycle()
+        if self.dry_run:
+            self._annotations.max_new = sys.maxsize  # no later cycle will read the rest
 
     def reconfigure(self, config: Config) -> None:
         """Take a new configuration between two cycles."""

@@ -123,12 +123,23 @@ def _takes_next(word: str) -> bool:
 
 
 def read_script(path: str) -> str | None:
-    """Text of a script; None if sbatch is better placed to say what is wrong with it."""
+    """Text of a script; None if sbatch is better placed to say what is wrong with it.
+
+    As sbatch does, a name without a slash is looked for here and then in PATH.
+    """
     try:
-        with Path(path).open("rb") as file:
+        with _located(path).open("rb") as file:
             return file.read(MAX_SCRIPT).decode("utf-8", "surrogateescape")
     except (OSError, ValueError):
         return None
+
+
+def _located(path: str) -> Path:
+    here = Path(path)
+    if "/" in path or here.is_file():
+        return here
+    places = (Path(part, path) for part in os.environ.get("PATH", "").split(os.pathsep))
+    return next((place for place in places if place.is_file()), here)
 
 
 def run(words: Sequence[str], stdin: bytes | None = None) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -58,6 +60,21 @@ def test_only_the_comment_changes(words: list[str], changed: list[str]) -> None:
 def test_wrapped_commands_are_told_from_scripts_on_standard_input() -> None:
     assert sbatch.parse(["--wrap=hostname"]).wrapped
     assert not sbatch.parse(["--hold"]).wrapped
+
+
+def test_a_script_is_looked_for_here_and_in_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "both.sh").write_text(name)
+    (tmp_path / "there" / "only.sh").write_text("there")
+    monkeypatch.setenv("PATH", str(tmp_path / "there"))
+    monkeypatch.chdir(tmp_path / "here")
+    assert sbatch.read_script("both.sh") == "here"
+    assert sbatch.read_script("only.sh") == "there"
+    assert sbatch.read_script("./only.sh") is None
+    assert sbatch.read_script("no\0.sh") is None
 
 
 WORDS = st.lists(st.sampled_from(["--comment", "--comment=a", "-J", "-Hn", "x", "--", "--hold",
