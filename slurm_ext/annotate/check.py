@@ -22,6 +22,9 @@ from .text import Found, find, parse_json
 
 _VALIDATOR = Draft202012Validator(SCHEMA)
 
+_SUGGESTIONS = 4
+"""Unknown keys of one text that are compared with all known ones, which takes a while."""
+
 _CONVERT: Mapping[str, Callable[[Any], Any]] = {
     "duration": units.duration_s,
     "size": units.size_mib,
@@ -130,7 +133,7 @@ def _schema_problems(raw: Mapping[str, Any]) -> list[Problem]:
     problems: dict[str, Problem] = {}
     for name in raw:
         if name not in KEYS:
-            problems[name] = _unknown(name)
+            problems[name] = _unknown(name, suggest=len(problems) < _SUGGESTIONS)
         elif isinstance(raw[name], float) and not math.isfinite(raw[name]):
             problems[name] = _not_of_form(name, raw[name])
     for error in _VALIDATOR.iter_errors({k: v for k, v in raw.items() if k not in problems}):
@@ -140,8 +143,8 @@ def _schema_problems(raw: Mapping[str, Any]) -> list[Problem]:
     return list(problems.values())
 
 
-def _unknown(name: str) -> Problem:
-    near = near_key(name)
+def _unknown(name: str, *, suggest: bool) -> Problem:
+    near = near_key(name) if suggest else ""
     remedy = f"did you mean {near}?" if near else f"remove it; keys are {', '.join(KEYS)}"
     return Problem("unknown_key", f"unknown key {shown(name)}", remedy, name)
 

@@ -13,6 +13,9 @@ OFF = "slurm_ext:off"
 MAX_BYTES = 1024
 """Of a comment with its annotation: Slurm refuses a job with a longer one (tried on 22.05)."""
 
+MAX_KEYS = 32
+"""Of one text; more than there are, so it only bounds what a hostile text may cost."""
+
 SCHEMA_TEXT = resources.files(__package__).joinpath("schema.json").read_text(encoding="utf-8")
 SCHEMA: Mapping[str, Any] = json.loads(SCHEMA_TEXT)
 KEYS: Mapping[str, Mapping[str, Any]] = SCHEMA["properties"]
