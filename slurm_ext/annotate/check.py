@@ -41,13 +41,12 @@ _CONVERT: Mapping[str, Callable[[Any], Any]] = {
 class Understood:
     """What a text says. ``annotation`` None: nothing, or an error (then the job is plain).
 
-    ``given``: the keys it names, with their values in plain units. ``raw``: as they were written.
+    ``given``: the keys it names, with their values in plain units.
     """
 
     annotation: Annotation | None = None
     problems: tuple[Problem, ...] = ()
     given: Mapping[str, Any] | None = None
-    raw: Mapping[str, Any] | None = None
     off: bool = False
 
     @property
@@ -96,9 +95,7 @@ def of_body(body: str, base: int = 0, *, off: bool = False) -> Understood:
     checked = of_values(raw) if raw else Understood()
     placed += [_at(p, places, base) for p in checked.problems]
     failed = any(p.error for p in placed)
-    return Understood(
-        None if failed else checked.annotation, tuple(placed), checked.given, raw, off
-    )
+    return Understood(None if failed else checked.annotation, tuple(placed), checked.given, off)
 
 
 def _at(problem: Problem, places: Mapping[str, int], base: int) -> Problem:
@@ -126,7 +123,7 @@ def of_values(raw: Mapping[str, Any]) -> Understood:
     if not problems:
         problems = contradictions(values)
     failed = any(p.error for p in problems)
-    return Understood(None if failed else _build(values), tuple(problems), values, dict(raw))
+    return Understood(None if failed else _build(values), tuple(problems), values)
 
 
 def _schema_problems(raw: Mapping[str, Any]) -> list[Problem]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -155,6 +156,7 @@ def run(words: Sequence[str], stdin: bytes | None = None) -> int:
         raise SlurmCommandError("sbatch is not in PATH; install Slurm's client commands")
     try:
         if stdin is None:
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, sbatch would, too
             os.execv(program, ["sbatch", *words])
         return subprocess.run([program, *words], input=stdin, check=False).returncode
     except (OSError, ValueError) as error:
