@@ -17,6 +17,7 @@ from . import (
     completion,
     config,
     doctor,
+    forecast,
     history,
     run,
     setup,
@@ -27,13 +28,27 @@ from . import (
     top,
     topology,
     why,
-)  # fmt: skip
+)
 from .common import EXIT_CODES
 
 GROUPS = (
-    run, status, top, why, admin, doctor, config, topology, history, sim, setup,
-    submit, annotate, template, completion,
-)  # fmt: skip
+    run,
+    status,
+    top,
+    why,
+    forecast,
+    admin,
+    doctor,
+    config,
+    topology,
+    history,
+    sim,
+    setup,
+    submit,
+    annotate,
+    template,
+    completion,
+)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -14,6 +14,7 @@ from slurm_ext.daemon.config import Config
 from slurm_ext.daemon.context import context
 from slurm_ext.daemon.journal import Journal
 from slurm_ext.daemon.records import Change
+from slurm_ext.daemon.topology import read_topology
 from slurm_ext.engine.cycle import Step
 from slurm_ext.engine.explain import sentence
 from slurm_ext.engine.settings import Memory
@@ -87,6 +88,7 @@ def capture(args: argparse.Namespace) -> tuple[Config, Capture]:
     obs = port.observe()
     ctx = context(
         config, ledger=ledger, memory=Memory(), paused=paused, can_note=can_write_notes(port),
+        topology=read_topology(config.topology),
         annotations=AnnotationReader(len(obs.jobs)).read(obs.jobs),
     )  # fmt: skip
     return config, Capture(obs, ctx)

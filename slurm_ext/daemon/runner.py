@@ -15,6 +15,7 @@ from slurm_ext.model.decision import Plan
 from slurm_ext.model.job import JobKey
 from slurm_ext.model.observation import Observation
 from slurm_ext.slurm.port import SlurmPort
+from slurm_ext.topology.site import SiteTopology
 
 from .annotations import AnnotationReader
 from .apply import Applied, Tokens, apply
@@ -23,6 +24,7 @@ from .context import context
 from .journal import Journal
 from .outcome import starts
 from .records import CycleRecord, StartRecord
+from .topology import read_topology
 
 log = logging.getLogger(__name__)
 
@@ -63,11 +65,13 @@ class Runner:
     last: Plan | None = None
     cycle: int = 0
     _tokens: Tokens = field(init=False)
+    _topology: SiteTopology = field(init=False)
     _annotations: AnnotationReader = field(default_factory=AnnotationReader)
     _started: set[JobKey] = field(default_factory=set)
     _said: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        self._topology = read_topology(self.config.topology)
         self._tokens = Tokens(self.config.levers.write_tokens_per_s, self.config.levers.write_burst)
         if self.journal is not None:
             self.cycle = self.journal.last_cycle()
@@ -75,7 +79,11 @@ class Runner:
             self._annotations.max_new = sys.maxsize  # no later cycle will read the rest
 
     def reconfigure(self, config: Config) -> None:
-        """Take a new configuration between two cycles."""
+        """Take a new configuration between two cycles.
+
+        :raises ConfigError: it names files that cannot be used; the old one stays.
+        """
+        self._topology = read_topology(config.topology)
         self.config = config
         self._tokens = Tokens(config.levers.write_tokens_per_s, config.levers.write_burst)
 
@@ -95,6 +103,7 @@ class Runner:
         paused = self.journal.paused(obs.now_s) is not None if self.journal is not None else False
         ctx = context(
             self.config, ledger=ledger, memory=self.memory, paused=paused, can_note=self.can_note,
+            topology=self._topology,
             annotations=self._annotations.read(obs.jobs),
         )  # fmt: skip
         records = starts(obs, self.last, ledger, self._started)
