@@ -132,7 +132,7 @@ class Training:
                 self.asked = False
                 self.save()
                 last = saved = time.monotonic()
-            if self.ending:
+            if self.ending and not self.asked:
                 return 143
         self.save()
         print("done", flush=True)

@@ -28,6 +28,7 @@ from slurm_ext.slurm import sbatch
         (["--time", "1", "--time-m", "1", "job.sh"], "job.sh", None),
         (["--nice", "job.sh"], "job.sh", None),
         (["-k", "job.sh"], "job.sh", None),
+        (["-koff", "-sHn", "4", "job.sh"], "job.sh", None),
         (["--", "-odd.sh", "--comment=x"], "-odd.sh", None),
         (["-", "a"], "-", None),
         (["--wrap", "sleep 1"], None, None),
@@ -51,6 +52,8 @@ def test_which_word_is_what(words: list[str], script: str | None, comment: str |
         (["--comment=x", "-H", "job.sh"], ["--comment=NEW", "-H", "job.sh"]),
         (["--comment=x", "--comm=y", "j"], ["--comment=x", "--comment=NEW", "j"]),
         (["--hold"], ["--hold", "--comment=NEW"]),
+        (["-J", "--"], ["-J", "--", "--comment=NEW"]),
+        (["--", "j"], ["--comment=NEW", "--", "j"]),
     ],
 )
 def test_only_the_comment_changes(words: list[str], changed: list[str]) -> None:
