@@ -29,7 +29,7 @@ def starts(
         return []
     found = []
     for job in obs.jobs:
-        if job.key in known or job.start_s is None or not job.alloc or job.state.pending:
+        if job.key in known or job.start_s is None or not _nodes(job) or job.state.pending:
             continue
         record = _record(job, last, ledger)
         if record is not None:
@@ -45,7 +45,7 @@ def _record(job: Job, last: Plan, ledger: Mapping[JobKey, LedgerEntry]) -> Start
     if decision is not None and decision.verdict in NOT_OURS:
         return None
     planned, planned_s = _planned(decision, entry)
-    actual = tuple(sorted(share.node for share in job.alloc))
+    actual = _nodes(job)
     same = bool(planned) and tuple(sorted(planned)) == actual
     return StartRecord(
         key=job.key,
@@ -59,6 +59,11 @@ def _record(job: Job, last: Plan, ledger: Mapping[JobKey, LedgerEntry]) -> Start
         same_nodes=same,
         why="" if same else _why(job, decision, entry, planned),
     )
+
+
+def _nodes(job: Job) -> tuple[str, ...]:
+    """Where it runs, or ran: a short job may have ended before it is first seen started."""
+    return tuple(sorted(share.node for share in job.alloc)) or tuple(sorted(job.ran_on))
 
 
 def _planned(
