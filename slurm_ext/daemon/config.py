@@ -73,7 +73,10 @@ class BackfillConfig:
 
     kind: str
     fences: int
+    depth: int
     durations: str
+    max_slip_s: int
+    slack_fraction: float
     default_limit_s: int
 
 
@@ -108,6 +111,22 @@ class GuardConfig:
     max_deferral_s: int
     idle_waste_cycles: int
     idle_waste_gpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyConfig:
+    """Section ``topology``; empty paths: not known. The tables are by host list and GPU type."""
+
+    gres_conf: str
+    topology_conf: str
+    topology_name: str
+    speeds: str
+    node_gbps: float
+    oversubscription: float
+    block_gbps: float
+    nvidia_smi: Mapping[str, str]
+    presets: Mapping[str, str]
+    gpu_speeds: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +170,27 @@ class StateConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class StatusConfig:
+    """Section ``status``; ``operators`` are user names separated by commas."""
+
+    open_to: str
+    others: str
+    operators: str
+
+    @property
+    def operator_names(self) -> frozenset[str]:
+        return frozenset(self.operators.split(",")) - {""}
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsConfig:
+    """Section ``metrics``; ``port`` 0: no TCP listener."""
+
+    address: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
 class LogConfig:
     """Section ``log``."""
 
@@ -172,9 +212,12 @@ class Config:
     backfill: BackfillConfig
     levers: LeverConfig
     guard: GuardConfig
+    topology: TopologyConfig
     jobs: JobsConfig
     slurm: SlurmConfig
     state: StateConfig
+    status: StatusConfig
+    metrics: MetricsConfig
     log: LogConfig
     files: tuple[str, ...] = field(default=(), compare=False)
     origins: Mapping[KeyPath, str] = field(default_factory=dict, compare=False)
@@ -215,9 +258,12 @@ _SECTIONS: Mapping[str, type] = {
     "backfill": BackfillConfig,
     "levers": LeverConfig,
     "guard": GuardConfig,
+    "topology": TopologyConfig,
     "jobs": JobsConfig,
     "slurm": SlurmConfig,
     "state": StateConfig,
+    "status": StatusConfig,
+    "metrics": MetricsConfig,
     "log": LogConfig,
 }
 

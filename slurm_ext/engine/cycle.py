@@ -12,9 +12,12 @@ from slurm_ext.model.observation import Observation
 
 from . import guard
 from .explain import reason
+from .forecast import forecasts
 from .frontier import exposed_free, frontier, plugs
+from .mix import job_mix
 from .planner import Planner
 from .pool import Pool
+from .promises import settled
 from .reconcile import Reconciler
 from .reserve import reservations
 from .settings import Context, Memory
@@ -41,12 +44,15 @@ def decide(obs: Observation, ctx: Context) -> Step:
     occupying = [j for j in obs.jobs if j.state.occupies]
     modes = guard.effective_modes(obs, ctx, ctx.memory)
     views, asides, surrendered = _sort(obs, replace(ctx, partition_modes=modes))
-    pool = Pool(obs.nodes, occupying, obs.controller)
+    pool = Pool(
+        obs.nodes, occupying, obs.controller, topology=ctx.topology, speeds=ctx.gpu_speeds,
+        mix=job_mix([*occupying, *(v.job for v in views)]),
+    )  # fmt: skip
     before = pool.free.copy()
-    timeline = releases(occupying, obs.now_s, ctx.backfill.default_limit_s)
+    timeline = releases(occupying, obs.now_s, ctx.backfill, ctx.estimates)
     soon = list(timeline)
     planner = Planner(obs, pool, ctx.policy, ctx.backfill, timeline,
-                      ctx.guard.max_starts_per_cycle)  # fmt: skip
+                      ctx.guard.max_starts_per_cycle, ctx.memory.promises)  # fmt: skip
     ordered = _ordered(views, ctx, obs.now_s)
     for view, _ in ordered:
         if view.let_go:
@@ -65,7 +71,11 @@ def decide(obs: Observation, ctx: Context) -> Step:
     )  # fmt: skip
     reconciler.run(in_order, asides, occupying)
     reconciler.keep_up(ctx.ledger, in_order)
-    memory = guard.next_memory(obs, ctx, in_order, planner.decisions)
+    memory = replace(
+        guard.next_memory(obs, ctx, in_order, planner.decisions),
+        promises=planner.promises.left(v.key for v in in_order),
+        kept=settled(occupying, ctx.memory.promises, ctx.memory.kept),
+    )
     decisions = _all_decisions(planner, asides, occupying)
     reserve, unreserve = reservations(obs, planner.fences, modes, ctx.levers)
     entries = {**reconciler.entries}
@@ -78,12 +88,19 @@ def decide(obs: Observation, ctx: Context) -> Step:
         decisions=decisions,
         order=tuple(v.key for v in in_order),
         fences=tuple(planner.fences),
+        forecasts=forecasts(planner, in_order, occupying, ctx.estimates)
+        if ctx.backfill.forecast
+        else {},
         patches=tuple(reconciler.patches),
         reserve=tuple(reserve),
         unreserve=tuple(unreserve),
         modes=modes,
         wake_at_s=wake_at_s,
-        stats=_stats(obs, pool, decisions, reconciler, exposed),
+        stats={
+            **_stats(obs, pool, decisions, reconciler, exposed),
+            **planner.promises.stats(),
+            **{f"promises_{k}": v for k, v in memory.kept._asdict().items()},
+        },
     )
     return Step(plan, tuple(entries.values()), _gone(obs, ctx), memory)
 

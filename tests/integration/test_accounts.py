@@ -1,4 +1,4 @@
-"""The daemon as an Operator without root, and as an ordinary user in mode observe."""
+"""Beside accounting: the daemon as an Operator, as an ordinary user, and limits of a QOS."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from pathlib import Path
 from pwd import getpwnam
 
 import pytest
-from minislurm import NodeGroup, Spec, User
+from minislurm import NodeGroup, Param, Spec, User
 
+from slurm_ext.slurm.accounts import add_operator, remove_operator
+from slurm_ext.slurm.probe import probe
+from slurm_ext.slurm.run import Runner
 from tests.live import soon
 
 from .conftest import running
@@ -27,6 +30,7 @@ SPEC = Spec(
     sched="tuned",
     users=(User(USER),),
     operator=OPERATOR,
+    params=(Param("AccountingStorageEnforce", "associations,limits,qos"),),
 )
 SMALL = ("--gpus-per-node=1", "--cpus-per-task=1", "--mem=100")
 
@@ -111,3 +115,45 @@ def test_doctor_warns_an_ordinary_user_in_enforce(
     done = daemon.command("doctor", check=False)
     print(f"\n{done.stdout}{done.stderr}")
     assert done.returncode == 1
+
+
+def test_setup_makes_an_operator_and_takes_it_back(cluster: Slurm) -> None:
+    runner = Runner(environ={**os.environ, **cluster.env})
+    assert add_operator(runner, "nobody")
+    assert not add_operator(runner, "nobody"), "the second time there is nothing to do"
+    assert probe(runner, user="nobody", uid=65534, slurm_user="root").admin_level == "Operator"
+    remove_operator(runner, "nobody")
+    assert probe(runner, user="nobody", uid=65534, slurm_user="root").admin_level == "None"
+
+
+@pytest.fixture
+def tiny(cluster: Slurm) -> str:
+    """A QOS of two GPUs in all that the user may use."""
+    cluster.run("sacctmgr", "-i", "add", "qos", "tiny", "GrpTRES=gres/gpu=2", check=False)
+    cluster.run("sacctmgr", "-i", "modify", "user", USER, "set", "qos+=tiny", check=False)
+    wait_for(
+        lambda: "tiny" in cluster.run("scontrol", "show", "assoc_mgr", "flags=qos").stdout,
+        20, "slurmctld knows the QOS",
+    )  # fmt: skip
+    return "--qos=tiny"
+
+
+def test_what_slurm_refuses_blocks_nobody(cluster: Slurm, tiny: str, tmp_path: Path) -> None:
+    """First in line, let go, refused by its QOS: its room goes to others until Slurm takes it."""
+    one = ("--cpus-per-task=1", "--mem=100", "--begin=now+2")
+    with Daemon(cluster, tmp_path / "d", policy__name="fifo", backfill__kind="none") as daemon:
+        first = cluster.submit(tiny, *one, "--gpus-per-node=2", run_s=300, user=USER)
+        cluster.wait_state([first], {"RUNNING"}, 20)
+        refused = cluster.submit(tiny, *one, "--gpus-per-node=1", run_s=1, user=USER)
+        others = [cluster.submit(*one, f"--gpus-per-node={n}", run_s=60, user=USER) for n in (8, 6)]
+        # Sixteen GPUs: two run, one is refused, and fourteen only fit if it holds no room.
+        cluster.wait_state(others, {"RUNNING"}, 40)
+        levers = [a["lever"] for a in daemon.actions(refused)]
+        seen = daemon.decisions()[str(refused)]
+        print(f"\nrefused job: {levers}, {cluster.show(refused, 'Reason')}, {seen['reasons']}")
+        assert "release" in levers
+        assert seen["verdict"] == "ineligible"
+        assert [r["code"] for r in seen["reasons"]] == ["limit_in_slurm"]
+        cluster.run("scancel", str(first))
+        cluster.wait_completed([refused], 40)
+        assert daemon.errors() == []
