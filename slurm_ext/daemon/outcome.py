@@ -11,7 +11,8 @@ from slurm_ext.model.observation import Observation
 
 from .records import StartRecord
 
-NOT_OURS = (Verdict.UNMANAGED, Verdict.INELIGIBLE, Verdict.RUNNING)
+NOT_OURS = (Verdict.UNMANAGED, Verdict.RUNNING)
+NOT_PLANNED = (Verdict.WAIT, Verdict.INELIGIBLE)
 
 
 def starts(
@@ -92,7 +93,7 @@ def _why(
         return "started_before_seen"
     if job.array_job_id:
         return "array_task"  # tasks are let go together, without a node of their own
-    if decision.verdict is Verdict.WAIT and not planned:
+    if decision.verdict in NOT_PLANNED and not planned:
         return "slurm_started_first"
     if entry is not None and entry.pinned:
         return "pin_not_obeyed"

@@ -13,6 +13,14 @@ LAST = decide(observation(NODES, [job(1, gpus=8)]), context()).plan
 (PLANNED,) = LAST.decisions.values()
 
 
+def test_a_job_that_started_when_its_begin_came_was_started_by_slurm() -> None:
+    last = decide(observation(NODES, [job(1, gpus=8, begin=NOW + 500)]), context()).plan
+    seen = observation(NODES, [job(1, gpus=8, on={"n1": 8})], now=NOW + 5)
+    assert [(one.same_nodes, one.why) for one in starts(seen, last, {}, set())] == [
+        (False, "slurm_started_first")
+    ]
+
+
 @pytest.mark.parametrize(
     ("fields", "planned", "why"),
     [
