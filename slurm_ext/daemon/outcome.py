@@ -11,7 +11,8 @@ from slurm_ext.model.observation import Observation
 
 from .records import StartRecord
 
-NOT_OURS = (Verdict.UNMANAGED, Verdict.INELIGIBLE, Verdict.RUNNING)
+NOT_OURS = (Verdict.UNMANAGED, Verdict.RUNNING)
+NOT_PLANNED = (Verdict.WAIT, Verdict.INELIGIBLE)
 
 
 def starts(
@@ -29,7 +30,7 @@ def starts(
         return []
     found = []
     for job in obs.jobs:
-        if job.key in known or job.start_s is None or not job.alloc or job.state.pending:
+        if job.key in known or job.start_s is None or not _nodes(job) or job.state.pending:
             continue
         record = _record(job, last, ledger)
         if record is not None:
@@ -45,7 +46,7 @@ def _record(job: Job, last: Plan, ledger: Mapping[JobKey, LedgerEntry]) -> Start
     if decision is not None and decision.verdict in NOT_OURS:
         return None
     planned, planned_s = _planned(decision, entry)
-    actual = tuple(sorted(share.node for share in job.alloc))
+    actual = _nodes(job)
     same = bool(planned) and tuple(sorted(planned)) == actual
     return StartRecord(
         key=job.key,
@@ -59,6 +60,11 @@ def _record(job: Job, last: Plan, ledger: Mapping[JobKey, LedgerEntry]) -> Start
         same_nodes=same,
         why="" if same else _why(job, decision, entry, planned),
     )
+
+
+def _nodes(job: Job) -> tuple[str, ...]:
+    """Where it runs, or ran: a short job may have ended before it is first seen started."""
+    return tuple(sorted(share.node for share in job.alloc)) or tuple(sorted(job.ran_on))
 
 
 def _planned(
@@ -87,7 +93,7 @@ def _why(
         return "started_before_seen"
     if job.array_job_id:
         return "array_task"  # tasks are let go together, without a node of their own
-    if decision.verdict is Verdict.WAIT and not planned:
+    if decision.verdict in NOT_PLANNED and not planned:
         return "slurm_started_first"
     if entry is not None and entry.pinned:
         return "pin_not_obeyed"

@@ -148,7 +148,8 @@ class Job:
     ``limit_s`` None: unlimited. ``partitions`` in the order given by the user.
     ``reason`` is the token (``Resources``), ``reason_text`` all that Slurm printed.
     ``begin_s`` is the eligible time while it is ahead (``--begin``, a lease, a requeue delay).
-    ``requeueable`` None: not shown.
+    ``requeueable`` None: not shown. ``alloc``: what it holds now; ``ran_on``: the nodes of a job
+    that has ended.
     """
 
     key: JobKey
@@ -171,6 +172,7 @@ class Job:
     end_s: EpochS | None = None
     deadline_s: EpochS | None = None
     alloc: tuple[NodeShare, ...] = ()
+    ran_on: tuple[str, ...] = ()
     array_job_id: int = 0
     array_task_id: int | None = None
     array_tasks: str = ""

@@ -9,7 +9,7 @@ from slurm_ext.model.job import Job, JobKey, JobState, NodeShare, Request
 from slurm_ext.model.observation import Problem
 from slurm_ext.slurm.arrays import parse_tasks
 from slurm_ext.slurm.details import Chunk, Details, Held, parse_chunk
-from slurm_ext.slurm.hosts import expand
+from slurm_ext.slurm.hosts import expand, names
 from slurm_ext.slurm.request import RawRequest, build_request
 from slurm_ext.slurm.shares import held_shares, spread_shares
 from slurm_ext.slurm.squeue import Record
@@ -112,6 +112,7 @@ def job_of_record(record: Record, chunk: Chunk | None, problems: list[Problem]) 
         end_s=known(moment_s(record.end)) if isinstance(limit, int) else None,
         deadline_s=known(moment_s(record.deadline)),
         alloc=_alloc(record, state, request, tres, details, problems),
+        ran_on=names(record.nodelist) if state.ended else (),
         array_job_id=array_job,
         array_task_id=tasks.task,
         array_tasks=tasks.tasks,

@@ -11,7 +11,7 @@ from slurm_ext.model.units import EpochS
 from slurm_ext.slurm.arrays import NO_ARRAY, Tasks, parse_tasks
 from slurm_ext.slurm.details import Held
 from slurm_ext.slurm.gres import held_gpus
-from slurm_ext.slurm.hosts import expand
+from slurm_ext.slurm.hosts import expand, names
 from slurm_ext.slurm.jobs import clean
 from slurm_ext.slurm.request import RawRequest, build_request
 from slurm_ext.slurm.scalars import get, integer, moment, number, objects, text, words
@@ -82,6 +82,7 @@ def _job(record: dict[str, Any], job_id: int, now: EpochS, problems: list[Proble
         end_s=end if isinstance(limit, int) else None,
         deadline_s=moment(record.get("deadline")),
         alloc=_alloc(record, job_id, state, request, problems),
+        ran_on=names(text(record.get("nodes"))) if state.ended else (),
         # As in text: an array that was cancelled with no task left shows its id alone.
         array_job_id=0 if tasks == NO_ARRAY else integer(record.get("array_job_id")),
         array_task_id=tasks.task,

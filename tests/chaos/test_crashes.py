@@ -142,7 +142,7 @@ VARIANTS = ("restart with", "recover with", "restart without", "recover without"
 
 @pytest.fixture(
     scope="module",
-    params=["lease", "hold", *(["lease, no notes", "hold, no notes"] if THOROUGH else [])],
+    params=[pytest.param(kind, marks=pytest.mark.xdist_group(kind)) for kind in KINDS],
 )
 def storm(request: pytest.FixtureRequest) -> Iterator[Storm]:
     defer, _, rest = str(request.param).partition(",")

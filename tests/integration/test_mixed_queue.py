@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.live import soon
-
 from .harness import Daemon, Slurm, share_line
 
 pytestmark = pytest.mark.slurm
@@ -17,9 +15,23 @@ POLICIES = ("fifo", "sjf", "multifactor")
 FIELDS = ("Priority", "EligibleTime", "ReqNodeList", "ExcNodeList", "AdminComment", "Comment")
 
 
+@pytest.fixture
+def gate(slurm: Slurm, tmp_path: Path) -> Path:
+    """All nodes are taken until this file appears: nothing starts before it has been decided on."""
+    path = tmp_path / "gate"
+    filler = slurm.submit("--nodes=4", "--gpus-per-node=8", "--mem=100", "--time=4", until=path)
+    slurm.wait_state([filler], {"RUNNING"}, 20)
+    return path
+
+
+def open_once_seen(gate: Path, beside: Daemon, jobs: list[int]) -> None:
+    beside.wait_seen(jobs)
+    beside.wait_cycles(2)
+    gate.touch()
+
+
 def mixed(slurm: Slurm) -> list[int]:
     """Twelve submissions, 60 GPUs for 32: sizes, an array, two nodes at once."""
-    begin = soon(3)
     one = ("--cpus-per-task=1", "--mem=100")
     wishes: tuple[tuple[tuple[str, ...], float], ...] = (
         (("--gpus-per-node=8", "--time=4"), 2),
@@ -35,7 +47,7 @@ def mixed(slurm: Slurm) -> list[int]:
         (("--gpus-per-node=1", "--time=3"), 2),
         (("--gpus-per-node=2", "--time=1"), 1),
     )
-    return [slurm.submit(begin, *one, *options, run_s=run_s) for options, run_s in wishes]
+    return [slurm.submit(*one, *options, run_s=run_s) for options, run_s in wishes]
 
 
 def report(beside: Daemon, policy: str, mode: str) -> None:
@@ -46,12 +58,15 @@ def report(beside: Daemon, policy: str, mode: str) -> None:
     )
 
 
-def test_observe_touches_nothing(slurm: Slurm, daemon: Callable[..., Daemon]) -> None:
+def test_observe_touches_nothing(slurm: Slurm, gate: Path, daemon: Callable[..., Daemon]) -> None:
     """Three daemons, one a policy, look at the same queue."""
     beside = {policy: daemon(mode="observe", policy__name=policy) for policy in POLICIES}
     rpcs = slurm.rpc_counts()
     jobs = mixed(slurm)
     before = {job: slurm.show(job, *FIELDS) for job in jobs}
+    for one in beside.values():
+        one.wait_seen(jobs)
+    gate.touch()
     slurm.wait_completed(jobs, 60)
     for policy, one in beside.items():
         one.wait_cycles(2)
@@ -65,9 +80,12 @@ def test_observe_touches_nothing(slurm: Slurm, daemon: Callable[..., Daemon]) ->
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_order_only_ranks(slurm: Slurm, daemon: Callable[..., Daemon], policy: str) -> None:
+def test_order_only_ranks(
+    slurm: Slurm, gate: Path, daemon: Callable[..., Daemon], policy: str
+) -> None:
     beside = daemon(mode="order", policy__name=policy)
     jobs = mixed(slurm)
+    open_once_seen(gate, beside, jobs)
     slurm.wait_completed(jobs, 60)
     beside.wait_cycles(2)
     report(beside, policy, "order")
@@ -78,10 +96,12 @@ def test_order_only_ranks(slurm: Slurm, daemon: Callable[..., Daemon], policy: s
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_enforce_records_every_start(
-    slurm: Slurm, daemon: Callable[..., Daemon], policy: str
+    slurm: Slurm, gate: Path, daemon: Callable[..., Daemon], policy: str
 ) -> None:
-    beside = daemon(mode="enforce", policy__name=policy)
+    # Wide: what Slurm could start the moment the room becomes free is deferred, however early.
+    beside = daemon(mode="enforce", policy__name=policy, levers__frontier="wide")
     jobs = mixed(slurm)
+    open_once_seen(gate, beside, jobs)
     slurm.wait_completed(jobs, 60)
     beside.wait_cycles(2)
     report(beside, policy, "enforce")
