@@ -157,7 +157,7 @@ class IdealDriver:
     def _decide(self) -> None:
         self.decisions += 1
         places = self._shortcut.find(self._pending.values())
-        if places or len(self._pending) == 1:
+        if places:
             for key, shares in places.items():
                 self._start(key, shares)
             return
