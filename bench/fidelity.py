@@ -1,7 +1,7 @@
 """The workload of docker/workload.py in the simulator, beside a real run: ``--help``.
 
-A real run gives its figures as a dump: ``TZ=UTC sacct -P -X -D -a -S … --format=JobIDRaw,User,State,
-Submit,Start,End,ElapsedRaw,TimelimitRaw,AllocNodes,AllocTRES,JobName``. Without one only the
+A real run gives its figures as a dump, ``TZ=UTC sacct -P -X -D -a -S … --format=JobIDRaw,User,
+State,Submit,Start,End,ElapsedRaw,TimelimitRaw,AllocNodes,AllocTRES,JobName``. Without one only the
 simulated figures are printed.
 """
 

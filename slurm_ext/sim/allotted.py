@@ -16,7 +16,7 @@ from slurm_ext.model.job import JobKey
 from .cluster import ClusterSpec
 from .errors import SimulationError
 from .events import EventQueue, Kind
-from .foresee import History
+from .foresee import Foresight
 from .live import NEGLIGIBLE_S, Live
 from .outcome import JobOutcome, SimResult
 from .physics import Physics, StopCost
@@ -44,7 +44,7 @@ class AllotDriver:
         round_s: int = 0,
         round_start_s: int = 0,
         stamp_rounds: bool = False,
-        foresight: History | None = None,
+        foresight: Foresight | None = None,
         label: str = "",
     ) -> None:
         self.workload = workload
