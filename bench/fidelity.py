@@ -1,104 +1,94 @@
-"""The workload of docker/workload.py in the simulator, beside a real run: ``--help``.
+"""A real run on the mini-Slurm and the same jobs in the simulator, side by side: ``--help``.
 
-A real run gives its figures as a dump, ``TZ=UTC sacct -P -X -D -a -S … --format=JobIDRaw,User,
-State,Submit,Start,End,ElapsedRaw,TimelimitRaw,AllocNodes,AllocTRES,JobName``. Without one only the
-simulated figures are printed.
+``scontrol -o show job > FILE`` after a run of docker/workload.py (cluster started with ``--param
+MinJobAge=7200``, so that nothing is forgotten). Submit times and run times are those of the run.
 """
 
 from __future__ import annotations
 
 import argparse
-import runpy
+import re
 import sys
-from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-from rich.console import Console
+import numpy as np
 
 from slurm_ext.engine.settings import LeverSettings
-from slurm_ext.sim import report, traces
 from slurm_ext.sim.cluster import ClusterSpec
-from slurm_ext.sim.compare import compare
-from slurm_ext.sim.scenario import Scenario
+from slurm_ext.sim.metrics import measure
+from slurm_ext.sim.outcome import JobOutcome, SimResult
+from slurm_ext.sim.scenario import Scenario, run
 from slurm_ext.sim.settings import SlurmSettings
 from slurm_ext.sim.workload import TraceJob, Workload
 
-ROOT = Path(__file__).resolve().parents[1]
 TUNED = SlurmSettings(
     sched_interval_s=2, queue_depth=1000, submit_delay_s=1, bf_interval_s=2, bf_resolution_s=30,
-    bf_max_job_test=1000,
+    bf_max_job_test=1000, start_latency_s=0,
 )  # fmt: skip
-"""As the mini-Slurm has it with ``--sched tuned``."""
+"""As the mini-Slurm has it with ``--sched tuned``; start latency is part of the run times."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--gap", type=float, default=1.0)
-    parser.add_argument("--run", type=float, default=15.0)
-    parser.add_argument("--cluster", default="4x8/64/64")
+    parser.add_argument("jobs", type=Path, help="output of 'scontrol -o show job'")
+    parser.add_argument("--cluster", default="4x8/64/500")
+    parser.add_argument("--driver", default="stock", choices=["stock", "enforce"])
+    parser.add_argument("--policy", default="fifo")
+    parser.add_argument("--default-sched", action="store_true", help="Slurm's default settings")
     parser.add_argument("--interval", type=int, default=2, help="seconds between daemon cycles")
-    parser.add_argument("--sacct", type=Path, help="dump of a real run")
     args = parser.parse_args()
-    workload = as_trace(args.count, args.seed, args.gap, args.run)
-    daemon = Scenario(
-        "enforce",
-        slurm=replace(TUNED, submit_lease_s=args.interval + 2),
-        levers=LeverSettings(interval_s=args.interval, lease_s=60),
+    real = ran(args.jobs.read_text(encoding="utf-8"), ClusterSpec.parse(args.cluster).gpus)
+    slurm = SlurmSettings(start_latency_s=0) if args.default_sched else TUNED
+    scenario = Scenario(
+        args.driver, args.policy, slurm=slurm, levers=LeverSettings(interval_s=args.interval)
     )
-    scenarios = [
-        Scenario("stock"),
-        Scenario("stock", slurm=TUNED),
-        *(replace(daemon, policy=p) for p in ("fifo", "sjf")),
-    ]
-    found = compare(scenarios, [workload], ClusterSpec.parse(args.cluster))
-    for table in report.tables(found, len(found)):
-        Console(width=140).print(table)
-    if args.sacct is not None:
-        real = traces.read(args.sacct, "sacct")
-        print(f"real: {len(real.jobs)} jobs with GPUs")
-        for name, values in real_figures(args.sacct).items():
-            print(f"{name}: {values:.1f} s")
+    workload = Workload.of("real", [o.spec for o in real.jobs])
+    made = run(scenario, workload, ClusterSpec.parse(args.cluster))
+    print(f"{'':24}{'real':>10}{'simulated':>12}")
+    a, b = measure(real).as_dict(), measure(made).as_dict()
+    for name in ("jobs", "jct_mean_s", "jct_median_s", "jct_p95_s", "makespan_s", "utilisation"):
+        print(f"{name:24}{a[name]:>10.3f}{b[name]:>12.3f}")
+    print(f"rank correlation of the starts, job by job: {correlation(real, made):.3f}")
     return 0
 
 
-def as_trace(count: int, seed: int, gap_s: float, run_s: float) -> Workload:
-    """What docker/workload.py submits, array tasks as jobs of their own."""
-    made = runpy.run_path(str(ROOT / "docker" / "workload.py"))
-    jobs: list[TraceJob] = []
-    at_s = 0.0
-    for item in made["items"](count, seed, gap_s, run_s):
-        at_s += item.after_s
-        said: dict[str, Any] = dict(a[2:].split("=", 1) for a in item.arguments)
-        nodes = int(said.get("nodes", 1))
-        for _ in range(4 if "array" in said else 1):
-            jobs.append(
-                TraceJob(
-                    job_id=len(jobs) + 1,
-                    submit_s=round(at_s),
-                    run_s=int(said["wrap"].split()[1]),
-                    gpus=int(said["gpus-per-node"]) * nodes,
-                    limit_s=60 * int(said["time"]),
-                    nodes=nodes,
-                    cpus=int(said["cpus-per-task"]) * nodes,
-                    mem_mib=int(said["mem"]) * nodes,
-                )
-            )
-    return Workload.of(f"workload-{seed}", jobs)
+def ran(text: str, gpus: int) -> SimResult:
+    """The jobs of a dump that have ended, with times since the first submit."""
+    rows = [dict(re.findall(r"(\S+?)=(\S+)", line)) for line in text.splitlines() if line.strip()]
+    first_s = min(_moment(r["SubmitTime"]) for r in rows)
+    found = []
+    for row in rows:
+        submit, start, end = (
+            _moment(row[n]) - first_s for n in ("SubmitTime", "StartTime", "EndTime")
+        )
+        nodes = int(row["NumNodes"].split("-")[0])
+        days, _, clock = row["TimeLimit"].rpartition("-")
+        hours, minutes, seconds = map(int, clock.split(":"))
+        spec = TraceJob(
+            job_id=int(row["JobId"]),
+            submit_s=submit,
+            run_s=max(1, end - start),
+            gpus=nodes * int(row["TresPerNode"].rpartition(":")[2]),
+            limit_s=86_400 * int(days or 0) + 3600 * hours + 60 * minutes + seconds,
+            nodes=nodes,
+            cpus=int(row["NumCPUs"]),
+        )
+        found.append(JobOutcome(spec, start, start, end))
+    return SimResult("real", gpus, tuple(sorted(found, key=lambda o: o.spec.job_id)), 0)
 
 
-def real_figures(path: Path) -> dict[str, float]:
-    """Mean JCT and makespan of a dump with ``Submit`` and ``End``."""
-    import pandas as pd
+def _moment(text: str) -> int:
+    return int(datetime.fromisoformat(text).timestamp())
 
-    rows = pd.read_csv(path, sep="|")
-    submit, end = pd.to_datetime(rows["Submit"]), pd.to_datetime(rows["End"])
-    return {
-        "mean JCT": float((end - submit).dt.total_seconds().mean()),
-        "makespan": float((end.max() - submit.min()).total_seconds()),
-    }
+
+def correlation(one: SimResult, other: SimResult) -> float:
+    """Spearman's rank correlation of first starts."""
+    ranks = [
+        np.argsort(np.argsort([o.first_start_s for o in result.jobs], kind="stable"))
+        for result in (one, other)
+    ]
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
 if __name__ == "__main__":
