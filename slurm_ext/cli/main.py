@@ -13,6 +13,8 @@ from slurm_ext.errors import ConfigError, SlurmExtError
 
 from . import (
     admin,
+    annotate,
+    completion,
     config,
     doctor,
     forecast,
@@ -22,6 +24,8 @@ from . import (
     setup,
     sim,
     status,
+    submit,
+    template,
     top,
     topology,
     why,
@@ -42,6 +46,10 @@ GROUPS = (
     sim,
     policy,
     setup,
+    submit,
+    annotate,
+    template,
+    completion,
 )
 
 
@@ -62,7 +70,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code."""
-    args = build_parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["submit"]:
+        words = submit.shielded(words)
+    args = build_parser().parse_args(words)
     try:
         code: int = args.run(args)
         sys.stdout.flush()

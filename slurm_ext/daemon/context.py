@@ -18,6 +18,7 @@ from slurm_ext.model.job import JobKey
 from slurm_ext.model.ledger import LedgerEntry
 from slurm_ext.policies import for_daemon
 
+from .annotations import Annotations
 from .config import Config
 
 
@@ -29,6 +30,7 @@ def context(
     paused: bool,
     can_note: bool,
     topology: Topology = UNKNOWN,
+    annotations: Annotations | None = None,
 ) -> Context:
     """Everything decide() needs besides the observation.
 
@@ -75,6 +77,8 @@ def context(
             idle_waste_gpus=guard.idle_waste_gpus,
         ),
         jobs=JobSettings(config.jobs.optout, config.jobs.interactive),
+        annotations=annotations.good if annotations is not None else {},
+        bad_annotations=annotations.bad if annotations is not None else {},
         topology=topology,
         gpu_speeds={name: float(x) for name, x in config.topology.gpu_speeds.items()},
         paused=paused,
