@@ -7,84 +7,20 @@ The policy's ``allocation`` part is asked after all that happens in one second, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from math import ceil
 from time import perf_counter
 
-from slurm_ext.engine.allocation import Allocation, Contender, Ended, Grant, Servers, Slice
-from slurm_ext.model.annotation import Annotation
+from slurm_ext.engine.allocation import Allocation, Ended, Grant, Servers
 from slurm_ext.model.job import JobKey
 
 from .cluster import ClusterSpec
 from .errors import SimulationError
 from .events import EventQueue, Kind
-from .foresee import History
-from .outcome import JobOutcome, SimResult, Span
+from .foresee import Foresight
+from .live import NEGLIGIBLE_S, Live
+from .outcome import JobOutcome, SimResult
 from .physics import Physics, StopCost
 from .workload import TraceJob, Workload
-
-NEGLIGIBLE_S = 1e-6
-"""Work below this is done: rounding errors of sums."""
-
-
-@dataclass(slots=True, eq=False)
-class Live:
-    """A job that has been submitted and has not ended.
-
-    ``work_s`` is its work, of which ``left_s`` is still to do; ``expected_s`` what the work is
-    taken to be; ``pause_s`` what remains of a restart; ``run`` numbers the changes of its
-    allocation, so that an end event of an earlier one is known as such.
-    """
-
-    spec: TraceJob
-    key: JobKey
-    line: int
-    work_s: float
-    expected_s: float
-    annotation: Annotation
-    speed: float = 1.0
-    slices: tuple[Slice, ...] = ()
-    active: int = 0
-    pause_s: float = 0.0
-    updated_s: int = 0
-    since_s: int = 0
-    started_s: int | None = None
-    last_start_s: int = 0
-    last_change_s: int = 0
-    attained_s: float = 0.0
-    attained_gpu_s: float = 0.0
-    restarts: int = 0
-    lost_s: float = 0.0
-    run: int = 0
-    nodes: tuple[str, ...] = ()
-    spans: list[Span] = field(default_factory=list)
-    gpus: int = field(init=False, default=0)
-    left_s: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.left_s = self.work_s
-
-    def advance(self, now_s: int, physics: Physics) -> None:
-        """Account for the time since the last look."""
-        passed_s = now_s - self.updated_s
-        self.updated_s = now_s
-        if not passed_s or not self.gpus:
-            return
-        self.attained_s += passed_s
-        self.attained_gpu_s += passed_s * self.gpus
-        paused_s = min(self.pause_s, passed_s)
-        self.pause_s -= paused_s
-        self.left_s -= physics.done_s(self.spec, passed_s - paused_s, self.speed)
-
-    def note_span(self, now_s: int) -> None:
-        """What it held since the last change becomes part of its past."""
-        if self.gpus and now_s > self.last_change_s:
-            self.spans.append(Span(self.last_change_s, now_s, self.gpus))
-        self.last_change_s = now_s
-
-    def due_s(self) -> int:
-        """Second in which the work is done."""
-        return self.updated_s + ceil(self.pause_s + self.left_s / self.speed - NEGLIGIBLE_S)
 
 
 class AllotDriver:
@@ -108,7 +44,7 @@ class AllotDriver:
         round_s: int = 0,
         round_start_s: int = 0,
         stamp_rounds: bool = False,
-        foresight: History | None = None,
+        foresight: Foresight | None = None,
         label: str = "",
     ) -> None:
         self.workload = workload
@@ -212,24 +148,12 @@ class AllotDriver:
         now_s = self.events.now_s
         job.advance(now_s, self.physics)
         job.note_span(now_s)
-        assert job.started_s is not None
         del self._live[job.key]
         job.run += 1
         if self.foresight is not None:
             self.foresight.ended(job.spec)
         self._past.append(Ended(job.spec.user, job.spec.gpus, job.spec.run_s))
-        self._outcomes.append(
-            JobOutcome(
-                spec=job.spec,
-                first_start_s=job.started_s,
-                start_s=job.last_start_s,
-                end_s=now_s,
-                nodes=job.nodes,
-                restarts=job.restarts,
-                lost_s=round(job.lost_s),
-                spans=tuple(job.spans),
-            )
-        )
+        self._outcomes.append(job.outcome(now_s))
 
     def _decide(self, now_s: int) -> None:
         jobs = list(self._live.values())
@@ -241,7 +165,7 @@ class AllotDriver:
             for job in [j for j in jobs if j.gpus and j.left_s <= NEGLIGIBLE_S]:
                 self._end(job)
             jobs = list(self._live.values())
-        contenders = [self._contender(j) for j in jobs]
+        contenders = [j.contender() for j in jobs]
         self.decisions += 1
         grants = {
             g.key: g for g in self.allocation.grants(contenders, self.servers, now_s, self._past)
@@ -249,7 +173,7 @@ class AllotDriver:
         self._check(grants)
         for job in jobs:
             self._give(job, grants.get(job.key))
-        running = [self._contender(j) for j in jobs if j.gpus]
+        running = [j.contender() for j in jobs if j.gpus]
         if self.round_s:
             if running or grants:
                 self._review(now_s + 1)
@@ -257,15 +181,6 @@ class AllotDriver:
         wait_s = self.allocation.review_in_s(running, self._past)
         if wait_s is not None:
             self._review(now_s + max(1, ceil(wait_s)))
-
-    def _contender(self, job: Live) -> Contender:
-        spec = job.spec
-        left_s = max(0.0, job.expected_s - job.work_s + job.left_s)
-        return Contender(
-            job.key, job.line, spec.user, spec.gpus, job.expected_s, left_s, job.slices,
-            job.attained_s, job.attained_gpu_s, job.speed, job.started_s, job.since_s,
-            job.restarts, job.annotation,
-        )  # fmt: skip
 
     def _check(self, grants: dict[JobKey, Grant]) -> None:
         """No server may be given away twice."""

@@ -21,7 +21,7 @@ from slurm_ext.model.observation import Controller, Observation
 from .cluster import Cluster, ClusterSpec
 from .errors import SimulationError
 from .events import EventQueue, Kind
-from .foresee import History
+from .foresee import Foresight
 from .outcome import JobOutcome, SimResult
 from .shortcut import Shortcut
 from .workload import TraceJob, Workload, request_of
@@ -56,7 +56,7 @@ class IdealDriver:
         *,
         kill: bool = False,
         round_s: int = 0,
-        foresight: History | None = None,
+        foresight: Foresight | None = None,
         label: str = "",
     ) -> None:
         self.workload = workload
@@ -157,7 +157,7 @@ class IdealDriver:
     def _decide(self) -> None:
         self.decisions += 1
         places = self._shortcut.find(self._pending.values())
-        if places or len(self._pending) == 1:
+        if places:
             for key, shares in places.items():
                 self._start(key, shares)
             return

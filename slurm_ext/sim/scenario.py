@@ -13,7 +13,7 @@ from . import needs
 from .allotted import AllotDriver
 from .cluster import ClusterSpec
 from .errors import TraceError
-from .foresee import History
+from .foresee import FORESIGHTS
 from .ideal import IdealDriver
 from .outcome import SimResult
 from .physics import Declared, Physics, StopCost
@@ -31,8 +31,10 @@ PHYSICS: dict[str, Physics] = {
 }  # fmt: skip
 """How fast jobs run: by their speed column, or by what Synergy measured of their models."""
 
-DURATIONS = ("limit", "history")
-"""What jobs are expected to run: their limits, or the mean of a user's ended jobs of that size."""
+DURATIONS = ("limit", *FORESIGHTS)
+"""What jobs are expected to run: their limits; the mean of a user's ended jobs of that size; the
+mean of a user's two last ended jobs.
+"""
 
 BACKFILLS = ("none", "best_effort", "easy", "conservative", "slack")
 
@@ -80,7 +82,9 @@ class Scenario:
         return Context(
             policy=get(self.policy).with_parameters(self.parameters),
             mode=mode,
-            backfill=BackfillSettings(kind=self.backfill),
+            backfill=BackfillSettings(
+                kind=self.backfill, durations="limit" if self.durations == "limit" else "p50"
+            ),
             levers=self.levers,
             guard=self.guard,
         )
@@ -114,7 +118,7 @@ def _ideal(scenario: Scenario, workload: Workload, spec: ClusterSpec) -> IdealDr
     if scenario.durations not in DURATIONS:
         raise TraceError(f"durations {scenario.durations!r}: one of {', '.join(DURATIONS)}")
     needs.check(policy, workload, lossless=scenario.cost.lossless)
-    foresight = History() if scenario.durations == "history" else None
+    foresight = FORESIGHTS[scenario.durations]() if scenario.durations != "limit" else None
     round_s = policy.round_s if scenario.round_s < 0 else scenario.round_s
     if policy.allocation is None:
         return IdealDriver(

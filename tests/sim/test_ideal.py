@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slurm_ext.engine.settings import BackfillSettings, Context
 from slurm_ext.policies import get
+from slurm_ext.sim import shortcut
 from slurm_ext.sim.cluster import ClusterSpec
 from slurm_ext.sim.errors import SimulationError
 from slurm_ext.sim.ideal import IdealDriver
@@ -83,3 +86,21 @@ def test_a_job_that_can_never_start_is_an_error() -> None:
 def test_ids_are_unique() -> None:
     with pytest.raises(SimulationError, match="twice"):
         driven(Workload.of("x", [TraceJob(1, 0, 5, 1), TraceJob(1, 0, 6, 1)]))
+
+
+@pytest.mark.parametrize("kind", ["none", "best_effort", "easy"])
+@given(
+    rows=st.lists(
+        st.tuples(st.integers(0, 40), st.integers(1, 60), st.sampled_from([1, 2, 4, 8])),
+        min_size=1, max_size=12,
+    )
+)  # fmt: skip
+def test_the_shortcut_for_an_idle_cluster_changes_no_start(
+    kind: str, rows: list[tuple[int, int, int]]
+) -> None:
+    spec = ClusterSpec.uniform(2, 8)
+    workload = jobs(*rows)
+    quick = driven(workload, kind=kind, spec=spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shortcut, "MOST", 0)
+        assert driven(workload, kind=kind, spec=spec) == quick
