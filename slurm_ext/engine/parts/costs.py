@@ -103,6 +103,7 @@ class _PerNode:
     """Parts whose cost over several nodes is the sum."""
 
     __slots__ = ()
+    additive: ClassVar[bool] = True
 
     def cost(self, pool: Pool, free: Free, taken: Taken) -> FloatArray:
         raise NotImplementedError
@@ -185,6 +186,7 @@ class Links:
     """
 
     name: ClassVar[str] = "links"
+    additive: ClassVar[bool] = False
     weight: float = 1.0
 
     def cost(self, pool: Pool, free: Free, taken: Taken) -> FloatArray:
@@ -212,6 +214,7 @@ class GpuTypes:
     """
 
     name: ClassVar[str] = "gpu_types"
+    additive: ClassVar[bool] = False
     weight: float = 1.0
 
     def cost(self, pool: Pool, free: Free, taken: Taken) -> FloatArray:
@@ -245,6 +248,7 @@ class Spread:
     """
 
     name: ClassVar[str] = "spread"
+    additive: ClassVar[bool] = False
     weight: float = 0.5
 
     def cost(self, pool: Pool, free: Free, taken: Taken) -> FloatArray:
