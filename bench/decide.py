@@ -65,7 +65,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int)
     parser.add_argument("--nodes", type=int)
-    parser.add_argument("--fences", type=int, default=1)
+    parser.add_argument("--kind", default="conservative")
+    parser.add_argument("--depth", type=int, default=100, help="jobs that are promised a start")
     parser.add_argument("--policy", default="multifactor")
     parser.add_argument("--topology", action="store_true", help="links, and leaves of 32 nodes")
     parser.add_argument("--repeat", type=int, default=5)
@@ -73,7 +74,9 @@ def main() -> int:
     args = parser.parse_args()
     sizes = ((args.jobs or 10_000, args.nodes or 1_000),) if args.jobs or args.nodes else SIZES
     print(f"{'jobs':>8} {'nodes':>7} {'best s':>8} {'median s':>9} {'RSS MiB':>8}")
-    plain = context(args.policy, backfill=BackfillSettings(fences=args.fences))
+    plain = context(
+        args.policy, backfill=BackfillSettings(kind=args.kind, fences=args.depth, depth=args.depth)
+    )
     for jobs, nodes in sizes:
         obs = build(jobs, nodes)
         ctx = replace(plain, topology=site(obs)) if args.topology else plain

@@ -73,7 +73,10 @@ class BackfillConfig:
 
     kind: str
     fences: int
+    depth: int
     durations: str
+    max_slip_s: int
+    slack_fraction: float
     default_limit_s: int
 
 
@@ -167,6 +170,27 @@ class StateConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class StatusConfig:
+    """Section ``status``; ``operators`` are user names separated by commas."""
+
+    open_to: str
+    others: str
+    operators: str
+
+    @property
+    def operator_names(self) -> frozenset[str]:
+        return frozenset(self.operators.split(",")) - {""}
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsConfig:
+    """Section ``metrics``; ``port`` 0: no TCP listener."""
+
+    address: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
 class LogConfig:
     """Section ``log``."""
 
@@ -192,6 +216,8 @@ class Config:
     jobs: JobsConfig
     slurm: SlurmConfig
     state: StateConfig
+    status: StatusConfig
+    metrics: MetricsConfig
     log: LogConfig
     files: tuple[str, ...] = field(default=(), compare=False)
     origins: Mapping[KeyPath, str] = field(default_factory=dict, compare=False)
@@ -236,6 +262,8 @@ _SECTIONS: Mapping[str, type] = {
     "jobs": JobsConfig,
     "slurm": SlurmConfig,
     "state": StateConfig,
+    "status": StatusConfig,
+    "metrics": MetricsConfig,
     "log": LogConfig,
 }
 

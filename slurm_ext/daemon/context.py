@@ -34,7 +34,7 @@ def context(
 
     :raises PolicyError: unknown policy or parameter.
     """
-    levers, guard = config.levers, config.guard
+    levers, guard, backfill = config.levers, config.guard, config.backfill
     modes: dict[str, Mode] = {n: config.mode_of(n) for n in config.partitions}
     return Context(
         policy=get(config.policy.name).with_parameters(config.policy.parameters),
@@ -44,7 +44,13 @@ def context(
         ledger=ledger,
         memory=memory,
         backfill=BackfillSettings(
-            config.backfill.kind, config.backfill.fences, config.backfill.default_limit_s
+            kind=backfill.kind,
+            fences=backfill.fences,
+            depth=backfill.depth,
+            durations=backfill.durations,
+            max_slip_s=backfill.max_slip_s,
+            slack_fraction=backfill.slack_fraction,
+            default_limit_s=backfill.default_limit_s,
         ),
         levers=LeverSettings(
             defer=levers.defer,
@@ -67,7 +73,6 @@ def context(
             max_deferral_s=guard.max_deferral_s,
             idle_waste_cycles=guard.idle_waste_cycles,
             idle_waste_gpus=guard.idle_waste_gpus,
-            stale_s=round(config.cycle.stale_s),
         ),
         jobs=JobSettings(config.jobs.optout, config.jobs.interactive),
         topology=topology,

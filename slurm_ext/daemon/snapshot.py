@@ -7,7 +7,7 @@ from typing import Any
 
 from slurm_ext import __version__
 from slurm_ext.engine.explain import sentence
-from slurm_ext.model.decision import Decision, Fence, JobPatch, Placement, Verdict
+from slurm_ext.model.decision import Decision, Fence, JobPatch, Placement, Plan, Verdict
 from slurm_ext.model.job import Job
 from slurm_ext.model.node import Node
 from slurm_ext.model.units import indices_of
@@ -33,10 +33,12 @@ def snapshot(result: CycleResult, config: Config) -> Plain:
         "cluster": obs.controller.value("ClusterName"),
         "slurm": ".".join(map(str, obs.controller.version)),
         "policy": plan.policy,
+        "policy_parameters": result.context.policy.parameters(),
+        "private_data": obs.controller.value("PrivateData"),
         "modes": {name: str(mode) for name, mode in plan.modes.items()},
         "durations_s": dict(result.durations_s),
         "stats": dict(plan.stats),
-        "jobs": [_job(jobs[d.key], d) for d in decisions],
+        "jobs": [_job(jobs[d.key], d, plan) for d in decisions],
         "nodes": [_node(n) for n in obs.nodes],
         "fences": [_fence(f) for f in plan.fences],
         "patches": [_patch(p) for p in plan.patches],
@@ -47,9 +49,23 @@ def snapshot(result: CycleResult, config: Config) -> Plain:
     }
 
 
-def _job(job: Job, decision: Decision) -> Plain:
+def summary(result: CycleResult) -> Plain:
+    """One line a cycle: when, how long, how many of what."""
+    return {
+        "cycle": result.cycle,
+        "at_s": result.plan.now_s,
+        "durations_s": dict(result.durations_s),
+        "stats": dict(result.plan.stats),
+        "sent": len(result.applied.patches),
+        "errors": len(result.applied.errors),
+        "started": len(result.starts),
+    }
+
+
+def _job(job: Job, decision: Decision, plan: Plan) -> Plain:
     running = decision.verdict is Verdict.RUNNING
     nodes = [s.node for s in job.alloc]
+    forecast = plan.forecasts.get(job.key)
     return {
         "id": job.address,
         "job_id": job.job_id,
@@ -75,6 +91,10 @@ def _job(job: Job, decision: Decision) -> Plain:
         "placement": _placement(decision.placement),
         "alternatives": [_placement(a) for a in decision.alternatives],
         "start_s": decision.start_s,
+        "promised_s": decision.start_s if decision.verdict is Verdict.WAIT else None,
+        "forecast": None
+        if forecast is None
+        else {"p50_s": forecast.p50_s, "p90_s": forecast.p90_s},
     }
 
 
@@ -108,6 +128,7 @@ def _fence(fence: Fence) -> Plain:
     return {
         "job_id": fence.key.job_id,
         "start_s": fence.start_s,
+        "held_s": fence.held_s,
         "nodes": list(fence.placement.nodes),
     }
 
