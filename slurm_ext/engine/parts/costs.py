@@ -118,8 +118,9 @@ class Fragmentation(_PerNode):
 
     F_n = sum over task classes m of share(m) times the GPUs of node n that m cannot use: all free
     ones if m does not fit there, else none (whole GPUs have no residue). The cost is F_n after
-    the placement less F_n before. Source: Fragmentation Gradient Descent, USENIX ATC 2023,
-    section 3; tasks without GPUs are left out, they add the same to every node.
+    the placement less F_n before. Source: Weng et al., Beware of Fragmentation: Scheduling
+    GPU-Sharing Workloads with Fragmentation Gradient Descent, USENIX ATC 2023. Differs: tasks
+    without GPUs are left out, they add the same to every node; memory counts, too.
     """
 
     name: ClassVar[str] = "fragmentation"
