@@ -120,7 +120,7 @@ class Fragmentation(_PerNode):
     ones if m does not fit there, else none (whole GPUs have no residue). The cost is F_n after
     the placement less F_n before. Source: Weng et al., Beware of Fragmentation: Scheduling
     GPU-Sharing Workloads with Fragmentation Gradient Descent, USENIX ATC 2023. Differs: tasks
-    without GPUs are left out, they add the same to every node; memory counts, too.
+    without GPUs are left out, they add the same to every node.
     """
 
     name: ClassVar[str] = "fragmentation"
