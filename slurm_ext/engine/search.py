@@ -217,15 +217,12 @@ def _uniform(
     if len(order) < wanted:
         return None
     need = pool.cpus_needed(demand.cpus)
-    shares = []
-    for i in sorted(int(i) for i in order[:wanted]):
-        cpus, mem = int(need[i]), demand.mem_mib
-        if demand.exclusive:
-            cpus = int(pool.capacity.cpus[i])
-        if demand.whole_mem:
-            mem = int(pool.capacity.mem[i])
-        shares.append(_share(pool, demand, i, cpus, mem, demand.gpus))
-    return Placement(tuple(shares))
+    return Placement(
+        tuple(
+            _share(pool, demand, i, int(need[i]), demand.mem_mib, demand.gpus)
+            for i in sorted(int(i) for i in order[:wanted])
+        )
+    )
 
 
 def _flexible(
@@ -248,10 +245,6 @@ def _flexible(
         units = counts[i]
         cpus = int(pool.cpus_needed(max(demand.cpus, units * demand.unit_cpus))[i])
         mem = max(demand.mem_mib, units * demand.unit_mem_mib)
-        if demand.exclusive:
-            cpus = int(pool.capacity.cpus[i])
-        if demand.whole_mem:
-            mem = int(pool.capacity.mem[i])
         shares.append(_share(pool, demand, i, cpus, mem, units * demand.unit_gpus))
     return Placement(tuple(shares))
 
@@ -292,6 +285,10 @@ def _fewest_nodes(
 
 
 def _share(pool: Pool, demand: Demand, i: int, cpus: int, mem: int, gpus: int) -> NodeShare:
+    if demand.exclusive:
+        cpus = int(pool.capacity.cpus[i])
+    if demand.whole_mem:
+        mem = int(pool.capacity.mem[i])
     gpu_type = demand.gpu_type
     if gpus and not gpu_type and len(pool.nodes[i].gpus) == 1:
         gpu_type = pool.nodes[i].gpus[0].type

@@ -6,6 +6,7 @@ one for all nodes of a job. Negative: the placement makes things better.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, NamedTuple
@@ -99,6 +100,15 @@ def _stranded(room: Room, tasks: _Tasks) -> IntArray:
     return stranded
 
 
+def _change(
+    pool: Pool, free: Free, taken: Taken, measure: Callable[[Room, _Tasks], IntArray]
+) -> FloatArray:
+    """What a measure of the mix grows by, averaged over its classes."""
+    before = Room.before(free, taken)
+    tasks = _tasks(pool.mix, pool.types)
+    return tasks.summed(measure(before.after(pool, taken), tasks) - measure(before, tasks))
+
+
 class _PerNode:
     """Parts whose cost over several nodes is the sum."""
 
@@ -127,9 +137,7 @@ class Fragmentation(_PerNode):
     weight: float = 0.5
 
     def cost(self, pool: Pool, free: Free, taken: Taken) -> FloatArray:
-        before = Room.before(free, taken)
-        tasks = _tasks(pool.mix, pool.types)
-        return tasks.summed(_unusable(before.after(pool, taken), tasks) - _unusable(before, tasks))
+        return _change(pool, free, taken, _unusable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +152,7 @@ class Stranding(_PerNode):
     weight: float = 1.0
 
     def cost(self, pool: Pool, free: Free, taken: Taken) -> FloatArray:
-        before = Room.before(free, taken)
-        tasks = _tasks(pool.mix, pool.types)
-        return tasks.summed(_stranded(before.after(pool, taken), tasks) - _stranded(before, tasks))
+        return _change(pool, free, taken, _stranded)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from slurm_ext.engine.settings import Context
 from slurm_ext.engine.taken import would_take
 from slurm_ext.errors import PolicyError
 from slurm_ext.model.decision import Decision, Verdict
-from slurm_ext.model.job import Job, Request
+from slurm_ext.model.job import Job, NodeShare, Request
 from slurm_ext.model.node import GpuGroup, Node
 from slurm_ext.model.observation import Controller
 from slurm_ext.model.units import indices_of, mask_of
@@ -269,6 +269,21 @@ class TestComposites:
     def test_the_first_part_decides(self) -> None:
         assert self.best(Lexicographic((costs.Stranding(), costs.WholeNodes()))) == ("large",)
         assert self.best(Lexicographic((costs.WholeNodes(), costs.Stranding()))) == ("small",)
+
+
+def test_jobs_on_an_uplink_are_counted_and_given_back() -> None:
+    view = site(None, (), TREE)
+    here = Pool(
+        [node(n) for n in ("n0", "n4", "n1")], [job(100, on={"n0": 1, "n4": 1})],
+        Controller((22, 5, 8), "t", {}), topology=view,
+    )  # fmt: skip
+    both = {"n0": 1, "n4": 1, "leaf0": 1, "leaf1": 1}
+    assert here.slots.crossing == both
+    mark = here.checkpoint()
+    here.take([NodeShare("n0", 1, 0), NodeShare("n1", 1, 0)])
+    assert here.slots.crossing == {**both, "n0": 2, "n1": 1}
+    here.rollback(mark)
+    assert here.slots.crossing == both
 
 
 def test_hidden_gpu_mask_is_not_trusted() -> None:
