@@ -1,6 +1,6 @@
 """decide() alone on a generated queue: CPU seconds and memory at growing sizes.
 
-python3 bench/decide.py [--jobs N --nodes N] [--profile]
+python3 bench/decide.py [--jobs N --nodes N] [--topology] [--profile]
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import random
 import resource
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -19,6 +20,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from slurm_ext.engine.cycle import decide
 from slurm_ext.engine.settings import BackfillSettings
 from slurm_ext.model.observation import Observation
+from slurm_ext.topology.fabric import Rates
+from slurm_ext.topology.fabric_text import parse_topology
+from slurm_ext.topology.presets import PRESETS
+from slurm_ext.topology.site import ShapeGroup, SiteTopology
 from tests.builders import NOW, context, job, node, observation
 
 SIZES = ((1_000, 300), (3_000, 1_000), (10_000, 1_000), (10_000, 5_000), (30_000, 1_000))
@@ -46,6 +51,16 @@ def build(jobs: int, nodes: int, seed: int = 1) -> Observation:
     return observation(machines, [*running, *waiting])
 
 
+def site(obs: Observation) -> SiteTopology:
+    """PCIe servers with two sockets, half-speed leaves of 32 nodes under one spine."""
+    names = [n.name for n in obs.nodes]
+    leaves = [names[i : i + 32] for i in range(0, len(names), 32)]
+    lines = [f"SwitchName=l{i} Nodes={','.join(leaf)}" for i, leaf in enumerate(leaves)]
+    fabric = parse_topology("\n".join([*lines, f"SwitchName=top Switches=l[0-{len(leaves) - 1}]"]))
+    shapes = (ShapeGroup(tuple(names), PRESETS["pcie-8"].shape),)
+    return SiteTopology(shapes, fabric, Rates(25.0, (2.0,)))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int)
@@ -53,16 +68,18 @@ def main() -> int:
     parser.add_argument("--kind", default="conservative")
     parser.add_argument("--depth", type=int, default=100, help="jobs that are promised a start")
     parser.add_argument("--policy", default="multifactor")
+    parser.add_argument("--topology", action="store_true", help="links, and leaves of 32 nodes")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--profile", action="store_true")
     args = parser.parse_args()
     sizes = ((args.jobs or 10_000, args.nodes or 1_000),) if args.jobs or args.nodes else SIZES
     print(f"{'jobs':>8} {'nodes':>7} {'best s':>8} {'median s':>9} {'RSS MiB':>8}")
-    ctx = context(
+    plain = context(
         args.policy, backfill=BackfillSettings(kind=args.kind, fences=args.depth, depth=args.depth)
     )
     for jobs, nodes in sizes:
         obs = build(jobs, nodes)
+        ctx = replace(plain, topology=site(obs)) if args.topology else plain
         seconds = []
         for _ in range(args.repeat):
             begun = time.process_time()  # one thread: CPU time, so that neighbours do not count

@@ -151,8 +151,20 @@ def gres_conf(layout: Layout, spec: Spec) -> str:
             lines.append(
                 f"NodeName={group.hostlist} Name=gpu{kind_word} File={layout.dev}/gpu{files} "
                 f"Cores={socket_number * cores}-{(socket_number + 1) * cores - 1}"
+                + _links(group, first)
             )
     return "\n".join(lines) + "\n"
+
+
+def _links(group: NodeGroup, gpu: int) -> str:
+    if not group.links:
+        return ""
+    pairs = {frozenset(pair) for pair in group.links}
+    counts = (
+        -1 if other == gpu else int(frozenset((gpu, other)) in pairs)
+        for other in range(group.gpu_count)
+    )
+    return " Links=" + ",".join(map(str, counts))
 
 
 def _gpu_runs(group: NodeGroup) -> list[tuple[str, int, int, int]]:
@@ -161,7 +173,7 @@ def _gpu_runs(group: NodeGroup) -> list[tuple[str, int, int, int]]:
     runs: list[tuple[str, int, int, int]] = []
     for index, kind in enumerate(kinds):
         place = index * group.sockets // len(kinds)
-        if runs and runs[-1][:2] == (kind, place):
+        if runs and runs[-1][:2] == (kind, place) and not group.links:
             runs[-1] = (kind, place, runs[-1][2], index)
         else:
             runs.append((kind, place, index, index))

@@ -29,6 +29,8 @@ class NodeGroup:
     mem: int = 500_000
     features: str = ""
     extra: Pairs = ()
+    links: tuple[tuple[int, int], ...] = ()
+    "Pairs of GPUs joined by a link (`Links=` in gres.conf)."
 
     def __post_init__(self) -> None:
         if not NAME.match(self.name) or self.name[-1].isdigit():
@@ -129,7 +131,7 @@ class Spec:
 
 def _tuples(kind: type[Any], row: dict[str, Any]) -> Any:
     """Lists that JSON made out of tuples become tuples again."""
-    for key in ("gpus", "extra"):
+    for key in ("gpus", "extra", "links"):
         if key in row:
             row = {**row, key: tuple(tuple(item) for item in row[key])}
     return kind(**row)

@@ -17,7 +17,7 @@ from slurm_ext.model.decision import Plan
 from slurm_ext.model.job import JobKey
 from slurm_ext.model.observation import Observation
 from slurm_ext.slurm.port import SlurmPort
-from slurm_ext.topology.site import SiteTopology
+from slurm_ext.topology.site import SiteTopology, mismatches
 
 from .annotations import AnnotationReader
 from .apply import Applied, Tokens, apply
@@ -101,6 +101,9 @@ class Runner:
         factors = not self.dry_run and (first or self.cycle % FACTOR_LOOK_EVERY == 0)
         obs = self.port.observe(site_factors=factors)
         clock.lap("observe")
+        if first:
+            for finding in mismatches(self._topology, obs.nodes):
+                log.warning("topology: %s", finding)
         ledger = self.journal.entries() if self.journal is not None else {}
         paused = self.journal.paused(obs.now_s) is not None if self.journal is not None else False
         ctx = context(

@@ -116,6 +116,7 @@ def _node(node: Node) -> Plain:
         "gpu_types": {g.type: g.count for g in node.gpus},
         "gpus_used": max(node.gpu_used.bit_count(), node.gpu_used_count),
         "gpu_used_indices": list(indices_of(node.gpu_used)),
+        "gpu_shared_indices": list(indices_of(node.gpu_shared)),
         "cpus": node.cpus,
         "cpus_used": node.cpus_alloc,
         "mem_mib": node.mem_mib,

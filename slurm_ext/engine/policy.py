@@ -51,7 +51,7 @@ class NodePreference(Protocol):
 class SetPreference(NodePreference, Protocol):
     """Can also judge all nodes of a job together."""
 
-    def rate(self, pool: Pool, free: Free, taken: Taken) -> tuple[float, ...]:
+    def rate(self, pool: Pool, free: Free, demand: Demand, taken: Taken) -> tuple[float, ...]:
         """Penalties of one whole placement, the first weighs most, lower is better."""
         ...
 

@@ -58,6 +58,8 @@ def place(
 ) -> list[Placement]:
     """Best placement first, then up to ``alternatives`` others; empty if it does not fit now.
 
+    Only the best one says which GPU indices Slurm will probably take.
+
     ``required`` nodes (sbatch(1) --nodelist) must all be part of the placement.
     """
     found = fit(pool, free, demand, allowed)
@@ -74,7 +76,7 @@ def place(
     if best is None:
         return []
     if required:
-        return [best]
+        return [_with_picks(pool, demand, best)]
     results = [best]
     if len(best.shares) > 1 and isinstance(preference, SetPreference):
         results = _rated(pool, free, demand, found, ranked, best, preference)
@@ -86,7 +88,7 @@ def place(
             break
         if all(other.nodes != placement.nodes for placement in results):
             results.append(other)
-    return results[: 1 + alternatives]
+    return [_with_picks(pool, demand, results[0]), *results[1 : 1 + alternatives]]
 
 
 def _rated(
@@ -114,7 +116,7 @@ def _rated(
         if placement is not None and len(placement.shares) <= count:
             by_nodes.setdefault(placement.nodes, placement)
     rated = [
-        replace(p, score=preference.rate(pool, free, taken_by(pool, demand, p.shares)))
+        replace(p, score=preference.rate(pool, free, demand, taken_by(pool, demand, p.shares)))
         for p in by_nodes.values()
     ]
     return sorted(rated, key=lambda p: (len(p.shares), p.score))  # stable: the ranking's own first
@@ -215,15 +217,12 @@ def _uniform(
     if len(order) < wanted:
         return None
     need = pool.cpus_needed(demand.cpus)
-    shares = []
-    for i in sorted(int(i) for i in order[:wanted]):
-        cpus, mem = int(need[i]), demand.mem_mib
-        if demand.exclusive:
-            cpus = int(pool.capacity.cpus[i])
-        if demand.whole_mem:
-            mem = int(pool.capacity.mem[i])
-        shares.append(_share(pool, demand, i, cpus, mem, demand.gpus))
-    return Placement(tuple(shares))
+    return Placement(
+        tuple(
+            _share(pool, demand, i, int(need[i]), demand.mem_mib, demand.gpus)
+            for i in sorted(int(i) for i in order[:wanted])
+        )
+    )
 
 
 def _flexible(
@@ -246,10 +245,6 @@ def _flexible(
         units = counts[i]
         cpus = int(pool.cpus_needed(max(demand.cpus, units * demand.unit_cpus))[i])
         mem = max(demand.mem_mib, units * demand.unit_mem_mib)
-        if demand.exclusive:
-            cpus = int(pool.capacity.cpus[i])
-        if demand.whole_mem:
-            mem = int(pool.capacity.mem[i])
         shares.append(_share(pool, demand, i, cpus, mem, units * demand.unit_gpus))
     return Placement(tuple(shares))
 
@@ -290,11 +285,24 @@ def _fewest_nodes(
 
 
 def _share(pool: Pool, demand: Demand, i: int, cpus: int, mem: int, gpus: int) -> NodeShare:
-    mask = _picked(pool, demand, i, cpus, gpus) if gpus else 0
+    if demand.exclusive:
+        cpus = int(pool.capacity.cpus[i])
+    if demand.whole_mem:
+        mem = int(pool.capacity.mem[i])
     gpu_type = demand.gpu_type
     if gpus and not gpu_type and len(pool.nodes[i].gpus) == 1:
         gpu_type = pool.nodes[i].gpus[0].type
-    return NodeShare(pool.nodes[i].name, cpus, mem, gpus, mask, gpu_type)
+    return NodeShare(pool.nodes[i].name, cpus, mem, gpus, 0, gpu_type)
+
+
+def _with_picks(pool: Pool, demand: Demand, placement: Placement) -> Placement:
+    shares = [
+        replace(s, gpu_mask=_picked(pool, demand, pool.index[s.node], s.cpus, s.gpus))
+        if s.gpus
+        else s
+        for s in placement.shares
+    ]
+    return replace(placement, shares=tuple(shares))
 
 
 def _picked(pool: Pool, demand: Demand, i: int, cpus: int, gpus: int) -> GpuMask:

@@ -30,7 +30,11 @@ class Shortcut:
     ) -> None:
         self._cluster = cluster
         self._preference = preference
-        self._pool = Pool(cluster.records(), (), controller)
+        records = cluster.records()
+        self._pool = Pool(records, (), controller)
+        # The pool keeps nodes in the order of their names, the cluster as they were described.
+        position = {node.name: i for i, node in enumerate(records)}
+        self._order = [position[node.name] for node in self._pool.nodes]
         self._demands: dict[int, tuple[Request, Demand]] = {}
 
     def find(self, jobs: Collection[Job]) -> dict[JobKey, tuple[NodeShare, ...]]:
@@ -53,7 +57,7 @@ class Shortcut:
         if known is None:
             demand = demand_of(job.request, memory_counts=self._pool.memory_counts)
             known = self._demands[id(job.request)] = (job.request, demand)
-        allowed = self._cluster.in_partition[job.partitions[0]]
+        allowed = self._cluster.in_partition[job.partitions[0]][self._order]
         found = place(self._pool, self._pool.free, known[1], allowed, self._preference)
         if not found:
             return None

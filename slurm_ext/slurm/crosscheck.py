@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from slurm_ext.model.job import BaseState, Job
@@ -69,6 +69,11 @@ def job_differences(text: Job, json: Job, version: tuple[int, ...]) -> list[str]
         skip |= {"alloc", "cron"}
         skip_request |= {field.name for field in fields(text.request)}
     name = f"job {text.job_id}"
+    # JSON names cores per socket; which CPUs those are takes the node's record.
+    text, json = (
+        replace(job, alloc=tuple(replace(share, cpu_ids=()) for share in job.alloc))
+        for job in (text, json)
+    )
     return [
         *_fields(name, text, json, skip),
         *_fields(f"{name} request", text.request, json.request, skip_request),

@@ -45,6 +45,7 @@ class Held:
     cpus: int
     mem_mib: int
     gpus: HeldGpus
+    cpu_ids: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,18 +176,21 @@ def _exclusive(tokens: dict[str, str]) -> str:
 def _held(chunk: str) -> tuple[Held, ...] | None:
     held: list[Held] = []
     for nodes, cpu_ids, mem, gres in _ALLOC.findall(chunk):
-        hosts, cpus, mib = expand(nodes), _id_count(cpu_ids), mem_mib(mem)
-        if hosts is None or cpus is None or mib is None:
+        hosts, spans, mib = expand(nodes), _spans(cpu_ids), mem_mib(mem)
+        if hosts is None or spans is None or mib is None:
             return None
-        held.extend(Held(host, cpus, mib, held_gpus(gres.strip())) for host in hosts)
+        cpus = sum(last - first + 1 for first, last in spans)
+        gpus = held_gpus(gres.strip())
+        held.extend(Held(host, cpus, mib, gpus, spans) for host in hosts)
     return tuple(held)
 
 
-def _id_count(spans: str) -> int | None:
-    total = 0
-    for part in spans.split(",") if spans and spans != "(null)" else ():
+@lru_cache(maxsize=4096)
+def _spans(text: str) -> tuple[tuple[int, int], ...] | None:
+    found = []
+    for part in text.split(",") if text and text != "(null)" else ():
         first, _, last = part.partition("-")
         if not (first.isdecimal() and (not last or last.isdecimal())):
             return None
-        total += int(last or first) - int(first) + 1
-    return total
+        found.append((int(first), int(last or first)))
+    return tuple(found)

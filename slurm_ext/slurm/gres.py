@@ -18,6 +18,8 @@ _NOTHING = frozenset({"", "(null)", "N/A", "n/a", "none"})
 _COUNT = re.compile(r"(\d{1,18})([KMGTP]?)", re.ASCII)
 _SCALE = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
 _SPAN = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?", re.ASCII)
+SHARED = frozenset({"shard", "mps"})
+"""GRES that are parts of GPUs (gres.conf(5))."""
 _MAX_INDEX = 4096
 """No node has more devices; keeps a forged range from becoming a huge number."""
 
@@ -152,6 +154,28 @@ def used_gpus(gres_used: str) -> tuple[GpuMask, int, tuple[tuple[str, int], ...]
         elif not entry.no_consume:
             other[entry.name] = other.get(entry.name, 0) + entry.count
     return mask, count, tuple(other.items()), bad
+
+
+@lru_cache(maxsize=8192)
+def shared_gpus(gres_used: str) -> GpuMask:
+    """GPUs of which shards or MPS shares are in use, from a node's ``GresUsed``.
+
+    22.05 prints the GPUs' indices and their number, ``shard:a100:2(IDX:0,2)`` for two GPUs;
+    later versions used/available of each GPU in turn, ``shard:a100:3(1/4,0/4,2/4)``.
+    """
+    mask, first = 0, 0
+    for item in _split(gres_used.replace("(null)", "")):
+        head, _, detail = item.strip().partition("(")
+        if _head(head)[0] not in SHARED:
+            continue
+        detail = detail.rstrip(")")
+        if detail.startswith("IDX:"):
+            mask |= sum(1 << index for index in set(_spans(detail[4:]) or ()))
+        elif "/" in detail:
+            used = [part.partition("/")[0].strip() for part in detail.split(",")[:_MAX_INDEX]]
+            mask |= sum(1 << first + i for i, count in enumerate(used) if count.strip("0"))
+            first += len(used)
+    return mask
 
 
 def misnumbered(groups: tuple[GpuGroup, ...], gres_used: str) -> tuple[str, ...]:

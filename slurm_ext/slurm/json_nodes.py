@@ -10,7 +10,7 @@ from typing import Any
 from slurm_ext.model.node import Node
 from slurm_ext.model.observation import Partition, Problem, Reservation
 from slurm_ext.model.units import EpochS
-from slurm_ext.slurm.gres import misnumbered, node_gpus, used_gpus
+from slurm_ext.slurm.gres import misnumbered, node_gpus, shared_gpus, used_gpus
 from slurm_ext.slurm.hosts import expand
 from slurm_ext.slurm.scalars import get, integer, moment, number, objects, text, words
 from slurm_ext.slurm.states import node_states_of_json
@@ -53,6 +53,7 @@ def _node(record: dict[str, Any], name: str, problems: list[Problem]) -> Node:
         gpus=groups,
         gpu_used=mask,
         gpu_used_count=max(count, mask.bit_count()),
+        gpu_shared=shared_gpus(text(record.get("gres_used"))),
         sockets=integer(record.get("sockets"), 1),
         cores_per_socket=integer(record.get("cores"), 1),
         threads_per_core=integer(record.get("threads"), 1),

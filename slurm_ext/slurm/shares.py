@@ -35,6 +35,7 @@ def held_shares(
             gpus=by_node[name].gpus.count,
             gpu_mask=by_node[name].gpus.mask,
             gpu_type=by_node[name].gpus.type,
+            cpu_ids=by_node[name].cpu_ids,
         )
         for name in nodes
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from slurm_ext.model.node import Node
 from slurm_ext.model.observation import Controller, Partition, Problem, Reservation
 from slurm_ext.model.units import EpochS
-from slurm_ext.slurm.gres import misnumbered, node_gpus, used_gpus
+from slurm_ext.slurm.gres import misnumbered, node_gpus, shared_gpus, used_gpus
 from slurm_ext.slurm.hosts import expand, names
 from slurm_ext.slurm.states import node_states_of_text
 from slurm_ext.slurm.times import Special, duration_s, known, moment_s
@@ -91,6 +91,7 @@ def _node(pairs: dict[str, str], problems: list[Problem]) -> Node:
         gpus=groups,
         gpu_used=mask,
         gpu_used_count=max(count, mask.bit_count()),
+        gpu_shared=shared_gpus(pairs.get("GresUsed", "")),
         sockets=_int(pairs.get("Sockets"), 1),
         cores_per_socket=_int(pairs.get("CoresPerSocket"), 1),
         threads_per_core=_int(pairs.get("ThreadsPerCore"), 1),

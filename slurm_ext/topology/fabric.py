@@ -154,15 +154,6 @@ class Fabric:
             and bool(self.leaf(nodes[0]))
         )
 
-    def jobs_crossing(self, placements: Iterable[Iterable[str]]) -> dict[str, int]:
-        """For each node and unit the number of running multi-node jobs whose ring passes its
-        uplink (p_j of SJF-BCO); give it to :meth:`crossed`."""
-        counts: dict[str, int] = {}
-        for nodes in placements:
-            for uplink in self.crossed(nodes):
-                counts[uplink.name] = counts.get(uplink.name, 0) + 1
-        return counts
-
 
 def flat(nodes: Iterable[str] = (), findings: Sequence[Finding] = ()) -> Fabric:
     """A fabric of which nothing is known: all nodes hang on one unit, or on none."""

@@ -109,10 +109,21 @@ def likely_cores(
         if room[s] and here and found < count:
             left[s] = room[s]
             found += here
-    wanted = max(1, cores or count)
-    while sum(left.values()) > wanted:
-        left[max(left, key=lambda s: (left[s], -s))] -= 1
-    return left
+    return _lowered(left, max(1, cores or count))
+
+
+def _lowered(left: Mapping[int, int], wanted: int) -> Mapping[int, int]:
+    """``left`` with the fullest socket, the first of equals, lowered by one until the sum fits."""
+    if sum(left.values()) <= wanted:
+        return left
+    level = 0
+    while sum(min(n, level + 1) for n in left.values()) <= wanted:
+        level += 1
+    over = wanted - sum(min(n, level) for n in left.values())
+    found = {s: min(n, level) for s, n in left.items()}
+    for s in sorted((s for s, n in left.items() if n > level), reverse=True)[:over]:
+        found[s] += 1
+    return found
 
 
 def _at(shape: NodeShape, place: int) -> GpuMask:

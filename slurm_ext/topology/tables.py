@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
+from slurm_ext.engine.topology import Ask
 from slurm_ext.model.units import GpuMask
 
 from .fabric_index import IntArray
+from .pick import Ask as Wording
 from .pick import predict_pick
 from .ring import EXACT_GPUS, ring_gbps
 from .sets import best_set, worst_set
 from .shape import NodeShape
 
+MAX_PICKS = 1 << 16
 FloatArray = npt.NDArray[np.float64]
 LOCAL_GBPS = 1e6
 """Stands for "no traffic" in tables: larger than any link, but finite so that it subtracts."""
@@ -30,6 +34,7 @@ class ShapeTable:
     def __init__(self, shape: NodeShape) -> None:
         self.shape = shape
         self.dense = shape.count <= EXACT_GPUS
+        self._picks: dict[object, GpuMask] = {}
         self._kept: dict[tuple[str, GpuMask, int], float] = {}
         islands = shape.islands()
         self._islands = () if shape.all_mask in islands else islands
@@ -75,6 +80,20 @@ class ShapeTable:
             return float(sum(rest.bit_count() for rest in cut))
         found = (best_set if what == "best" else worst_set)(self.shape, free, k)
         return _finite(found.gbps) if found is not None else 0.0
+
+    def pick(self, free: GpuMask, ask: Ask, free_cores: Mapping[int, int] | None) -> GpuMask:
+        """The GPUs Slurm will probably take; equal questions are frequent and answered once."""
+        known = None if free_cores is None else tuple(free_cores.items())
+        key = (free, ask, known)
+        found = self._picks.get(key)
+        if found is None:
+            if len(self._picks) >= MAX_PICKS:
+                self._picks.clear()
+            found = self._picks[key] = predict_pick(
+                self.shape, self.shape.all_mask & ~free, ask.count, ask=Wording(ask.per),
+                free_cores=free_cores, cores=ask.cores,
+            )  # fmt: skip
+        return found
 
     def column(self, what: str, free: IntArray, k: int) -> FloatArray:
         """The value for many free masks at once."""

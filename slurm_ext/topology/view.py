@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from slurm_ext.engine.topology import Ask, Ring, lowest
 from slurm_ext.model.units import GpuMask
 
-from .fabric import Fabric, FabricKind, Rates
+from .fabric import DEFAULT_RATES, Fabric, FabricKind, Rates
 from .fabric_index import FabricIndex, IntArray
-from .pick import Ask as Wording
-from .pick import likely_cores, predict_pick
-from .ring import RingScore, placement_gbps, ring_gbps
+from .pick import likely_cores
+from .ring import RingScore, Uplink, placement_gbps, ring_gbps, shared_gbps
 from .shape import NodeShape
 from .tables import LOCAL_GBPS, FloatArray, ShapeTable, table_of
 
@@ -22,6 +22,7 @@ TRUST = 0.75
 """Weight of the predicted pick against the worst one in :meth:`NodeTopology.loss`: without the
 cores of every job known, about two of three predictions hold."""
 
+MAX_CROSSED = 4096
 MAX_REGIONS = 6
 MAX_KINDS = 4
 """Node sets offered beside the ranking's own: a placement's cost grows with their number."""
@@ -60,6 +61,7 @@ class NodeTopology:
         self.rates = rates
         self.index = FabricIndex(fabric, nodes)
         self._ideals: dict[int, float] = {}
+        self._crossed: dict[bytes, tuple[Uplink, ...]] = {}
 
     # -- inside nodes ------------------------------------------------------------------
 
@@ -70,7 +72,7 @@ class NodeTopology:
         """
         result = np.full(len(nodes), np.nan)
         classes = np.where(free < 0, -1, self.class_of[nodes])
-        counts = np.unique(gpus)
+        counts = _counts(gpus)
         for c, table in enumerate(self.tables):
             mine = classes == c
             if not mine.any():
@@ -86,8 +88,9 @@ class NodeTopology:
         lost = np.zeros(len(nodes))
         if not self.tables:
             return lost
-        top = np.array([self.ideal(int(k)) for k in np.unique(gpus)])
-        top = top[np.searchsorted(np.unique(gpus), gpus)]
+        top = np.zeros(len(nodes))
+        for k in _counts(gpus):
+            top[gpus == k] = self.ideal(int(k))
         if several:
             top = np.minimum(top, self._node_gbps())
         usable = (gpus > 1) & (top > 0)
@@ -138,11 +141,7 @@ class NodeTopology:
         c = int(self.class_of[node])
         if c < 0:
             return lowest(free, ask.count)
-        shape = self.tables[c].shape
-        return predict_pick(
-            shape, shape.all_mask & ~free, ask.count, ask=Wording(ask.per),
-            free_cores=free_cores, cores=ask.cores,
-        )  # fmt: skip
+        return self.tables[c].pick(free, ask, free_cores)
 
     # -- between nodes -----------------------------------------------------------------
 
@@ -155,17 +154,19 @@ class NodeTopology:
         self, nodes: IntArray, inside: FloatArray, gpus: IntArray, crossing: Mapping[str, int]
     ) -> Ring | None:
         """See ``TopologyView``; without rates only the links inside nodes count."""
-        best = min((self.ideal(int(k)) or math.inf for k in gpus if k > 1), default=math.inf)
-        names = [self.names[i] for i in nodes]
-        several = len(names) > 1
-        crossed = self.fabric.crossed(names, self.rates, crossing) if several and self.rates else ()
-        if crossed:
+        best = min(
+            (self.ideal(int(k)) or math.inf for k in _counts(gpus) if k > 1), default=math.inf
+        )
+        crossed: list[Uplink] = []
+        if len(nodes) > 1 and self.rates is not None:
             best = min(best, self._node_gbps())
-        scores = [
-            (name, RingScore(float(gbps), (), float(gbps)))
-            for name, gbps in zip(names, inside, strict=True)
-        ]
-        found = placement_gbps(scores, crossed)
+            shared = [replace(u, jobs=crossing.get(u.name, 0)) for u in self._uplinks(nodes)
+                      if u.name in crossing]  # fmt: skip
+            alone = min(self._uplinks(nodes), key=lambda u: u.gbps)
+            crossed = [min([alone, *shared], key=lambda u: shared_gbps(u.gbps, u.jobs))]
+        slowest = int(inside.argmin())
+        gbps = float(inside[slowest])
+        found = placement_gbps([(self.names[nodes[slowest]], RingScore(gbps, (), gbps))], crossed)
         if math.isinf(found.gbps) or math.isinf(best):
             return None
         return Ring(found.gbps, max(best, found.gbps), found.bottleneck)
@@ -174,7 +175,19 @@ class NodeTopology:
         """See ``TopologyView``."""
         if len(nodes) < 2:
             return ()
-        return tuple(uplink.name for uplink in self.fabric.crossed([self.names[i] for i in nodes]))
+        return tuple(uplink.name for uplink in self._uplinks(nodes))
+
+    def _uplinks(self, nodes: IntArray) -> tuple[Uplink, ...]:
+        """With the bandwidth each has alone; a placement is asked about a few times."""
+        key = nodes.tobytes()
+        found = self._crossed.get(key)
+        if found is None:
+            if len(self._crossed) >= MAX_CROSSED:
+                self._crossed.clear()
+            rates = self.rates or DEFAULT_RATES
+            found = self.fabric.crossed([self.names[i] for i in nodes], rates)
+            self._crossed[key] = found
+        return found
 
     def spread(self, nodes: IntArray) -> int:
         """See ``TopologyView``."""
@@ -213,3 +226,10 @@ class NodeTopology:
                 if len(found) >= MAX_REGIONS:
                     return found
         return found
+
+
+def _counts(gpus: IntArray) -> IntArray:
+    """The different numbers of GPUs; mostly all are equal."""
+    if len(gpus) and (gpus == gpus[0]).all():
+        return gpus[:1]
+    return np.unique(gpus)

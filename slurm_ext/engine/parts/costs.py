@@ -6,6 +6,7 @@ one for all nodes of a job. Negative: the placement makes things better.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, NamedTuple
@@ -99,10 +100,20 @@ def _stranded(room: Room, tasks: _Tasks) -> IntArray:
     return stranded
 
 
+def _change(
+    pool: Pool, free: Free, taken: Taken, measure: Callable[[Room, _Tasks], IntArray]
+) -> FloatArray:
+    """What a measure of the mix grows by, averaged over its classes."""
+    before = Room.before(free, taken)
+    tasks = _tasks(pool.mix, pool.types)
+    return tasks.summed(measure(before.after(pool, taken), tasks) - measure(before, tasks))
+
+
 class _PerNode:
     """Parts whose cost over several nodes is the sum."""
 
     __slots__ = ()
+    additive: ClassVar[bool] = True
 
     def cost(self, pool: Pool, free: Free, taken: Taken) -> FloatArray:
         raise NotImplementedError
@@ -117,17 +128,16 @@ class Fragmentation(_PerNode):
 
     F_n = sum over task classes m of share(m) times the GPUs of node n that m cannot use: all free
     ones if m does not fit there, else none (whole GPUs have no residue). The cost is F_n after
-    the placement less F_n before. Source: Fragmentation Gradient Descent, USENIX ATC 2023,
-    section 3; tasks without GPUs are left out, they add the same to every node.
+    the placement less F_n before. Source: Weng et al., Beware of Fragmentation: Scheduling
+    GPU-Sharing Workloads with Fragmentation Gradient Descent, USENIX ATC 2023. Differs: tasks
+    without GPUs are left out, they add the same to every node.
     """
 
     name: ClassVar[str] = "fragmentation"
     weight: float = 0.5
 
     def cost(self, pool: Pool, free: Free, taken: Taken) -> FloatArray:
-        before = Room.before(free, taken)
-        tasks = _tasks(pool.mix, pool.types)
-        return tasks.summed(_unusable(before.after(pool, taken), tasks) - _unusable(before, tasks))
+        return _change(pool, free, taken, _unusable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +152,7 @@ class Stranding(_PerNode):
     weight: float = 1.0
 
     def cost(self, pool: Pool, free: Free, taken: Taken) -> FloatArray:
-        before = Room.before(free, taken)
-        tasks = _tasks(pool.mix, pool.types)
-        return tasks.summed(_stranded(before.after(pool, taken), tasks) - _stranded(before, tasks))
+        return _change(pool, free, taken, _stranded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +193,7 @@ class Links:
     """
 
     name: ClassVar[str] = "links"
+    additive: ClassVar[bool] = False
     weight: float = 1.0
 
     def cost(self, pool: Pool, free: Free, taken: Taken) -> FloatArray:
@@ -212,6 +221,7 @@ class GpuTypes:
     """
 
     name: ClassVar[str] = "gpu_types"
+    additive: ClassVar[bool] = False
     weight: float = 1.0
 
     def cost(self, pool: Pool, free: Free, taken: Taken) -> FloatArray:
@@ -245,6 +255,7 @@ class Spread:
     """
 
     name: ClassVar[str] = "spread"
+    additive: ClassVar[bool] = False
     weight: float = 0.5
 
     def cost(self, pool: Pool, free: Free, taken: Taken) -> FloatArray:

@@ -21,6 +21,7 @@ MAX_DEMANDS = 64
 
 @dataclass(slots=True)
 class _Kept:
+    who: object  # kept alive, so that its id stays its own
     gpus: IntArray
     cpus: IntArray
     mem: IntArray
@@ -36,8 +37,8 @@ def remembered(
     who: object,
     compute: Callable[[IntArray], IntArray],
 ) -> IntArray:
-    """``compute(nodes)``, shape (rows, nodes), for the candidates; ``who`` asks (hashable)."""
-    kept = _kept(pool, (who, demand))
+    """``compute(nodes)``, shape (rows, nodes), for the candidates; ``who`` asks."""
+    kept = _kept(pool, who, demand)
     busy = pool.slots.busy
     stale = kept.cpus[candidates] != free.cpus[candidates]
     stale |= kept.mem[candidates] != free.mem[candidates]
@@ -56,7 +57,8 @@ def remembered(
     return kept.values[:, candidates]
 
 
-def _kept(pool: Pool, key: object) -> _Kept:
+def _kept(pool: Pool, who: object, demand: Demand) -> _Kept:
+    key = (id(who), demand)
     found = pool.memo.get(key)
     if isinstance(found, _Kept):
         return found
@@ -64,9 +66,8 @@ def _kept(pool: Pool, key: object) -> _Kept:
         del pool.memo[next(iter(pool.memo))]
     size = len(pool.nodes)
     never = np.full(size, -1, dtype=np.int64)
-    kept = _Kept(
-        np.full((len(pool.types), size), -1, dtype=np.int64), never, never.copy(), never.copy(),
-        np.zeros((0, size), dtype=np.int64),
-    )  # fmt: skip
+    gpus = np.full((len(pool.types), size), -1, dtype=np.int64)
+    values = np.zeros((0, size), dtype=np.int64)
+    kept = _Kept(who, gpus, never, never.copy(), never.copy(), values)
     pool.memo[key] = kept
     return kept

@@ -48,6 +48,8 @@ class CostPart(Protocol):
     """One cost in GPUs lost; see ``parts.costs``."""
 
     name: ClassVar[str]
+    additive: ClassVar[bool]
+    """Whether ``joint`` is the sum of ``cost`` over the nodes."""
 
     @property
     def weight(self) -> float: ...
@@ -72,20 +74,30 @@ class Weighted:
     ties: BestFit = BestFit()
 
     def key(self, pool: Pool, free: Free, demand: Demand, candidates: IntArray) -> IntArray:
+        return self._rows(pool, free, demand, candidates)[:-1]
+
+    def rate(self, pool: Pool, free: Free, demand: Demand, taken: Taken) -> tuple[float, ...]:
+        parts = [p for p in self.parts if p.weight]
+        total = 0.0
+        if demand.uniform:  # what each node takes is known, and so its own cost
+            total = float(self._rows(pool, free, demand, taken.nodes)[-1].sum()) / _UNIT
+            parts = [p for p in parts if not p.additive]
+        return (round(total + sum(p.weight * p.joint(pool, free, taken) for p in parts), 6),)
+
+    def _rows(self, pool: Pool, free: Free, demand: Demand, candidates: IntArray) -> IntArray:
+        """The key's rows, then the sum of the additive parts alone."""
+
         def compute(nodes: IntArray) -> IntArray:
             taken = would_take(pool, free, demand, nodes)
-            total = np.zeros(len(nodes))
+            additive, other = np.zeros(len(nodes)), np.zeros(len(nodes))
             for part in self.parts:
                 if part.weight:
-                    total += part.weight * part.cost(pool, free, taken)
+                    into = additive if part.additive else other
+                    into += part.weight * part.cost(pool, free, taken)
             ties = self.ties.key(pool, free, demand, nodes)
-            return np.vstack([np.rint(total * _UNIT).astype(np.int64), ties])
+            return np.vstack([_units(additive + other), ties, _units(additive)])
 
         return remembered(pool, free, demand, candidates, self, compute)
-
-    def rate(self, pool: Pool, free: Free, taken: Taken) -> tuple[float, ...]:
-        total = sum(p.weight * p.joint(pool, free, taken) for p in self.parts if p.weight)
-        return (round(total, 6),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +110,14 @@ class Lexicographic:
     def key(self, pool: Pool, free: Free, demand: Demand, candidates: IntArray) -> IntArray:
         def compute(nodes: IntArray) -> IntArray:
             taken = would_take(pool, free, demand, nodes)
-            rows = [np.rint(p.cost(pool, free, taken) * _UNIT).astype(np.int64) for p in self.parts]
+            rows = [_units(p.cost(pool, free, taken)) for p in self.parts]
             return np.vstack([*rows, self.ties.key(pool, free, demand, nodes)])
 
         return remembered(pool, free, demand, candidates, self, compute)
 
-    def rate(self, pool: Pool, free: Free, taken: Taken) -> tuple[float, ...]:
+    def rate(self, pool: Pool, free: Free, demand: Demand, taken: Taken) -> tuple[float, ...]:
         return tuple(round(p.joint(pool, free, taken), 6) for p in self.parts)
+
+
+def _units(costs: FloatArray) -> IntArray:
+    return np.rint(costs * _UNIT).astype(np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,16 +13,18 @@ from slurm_ext.engine.explain import sentence
 from slurm_ext.engine.mix import TaskClass
 from slurm_ext.engine.parts import costs
 from slurm_ext.engine.parts.placement import CostPart, Lexicographic, Weighted
-from slurm_ext.engine.policy import NodePreference
+from slurm_ext.engine.policy import NodePreference, Policy
 from slurm_ext.engine.pool import Pool, demand_of
 from slurm_ext.engine.search import place
 from slurm_ext.engine.settings import Context
 from slurm_ext.engine.taken import would_take
+from slurm_ext.errors import PolicyError
 from slurm_ext.model.decision import Decision, Verdict
-from slurm_ext.model.job import Job
+from slurm_ext.model.job import Job, NodeShare, Request
 from slurm_ext.model.node import GpuGroup, Node
 from slurm_ext.model.observation import Controller
 from slurm_ext.model.units import indices_of, mask_of
+from slurm_ext.policies import get
 from slurm_ext.topology.fabric import Fabric, Rates
 from slurm_ext.topology.fabric_text import parse_topology
 from slurm_ext.topology.nvsmi import parse_topo
@@ -127,8 +130,6 @@ class TestSeveralNodes:
         assert where(found) == ("n4", "n5", "n6")
 
     def test_flexible_job_stays_on_one_leaf_too(self) -> None:
-        from slurm_ext.model.job import Request
-
         nodes = [n for n in self.nodes() if n.name in ("n0", "n4", "n5")]
         asked = Request(nodes_min=1, cpus=1, gpus_total=16)
         (found,) = planned(nodes, [job(1, request=asked)], topology=site(fabric=TREE))
@@ -189,8 +190,6 @@ class TestTypes:
         assert gpus(second) == tuple(range(7))
 
     def test_gpu_with_shards_in_use_is_not_free(self) -> None:
-        from dataclasses import replace
-
         shared = replace(node("n1", gpus=2), gpu_shared=0b01)
         first, second = planned([shared], queue((1, 1, 0), (1, 1, 0)))
         assert gpus(first) == (1,)
@@ -199,14 +198,10 @@ class TestTypes:
 
 class TestPick:
     def bound(self, **fields: object) -> Node:
-        from dataclasses import replace
-
         plain = replace(node("n1", cpus=16), sockets=2, cores_per_socket=8)
         return replace(plain, **fields)  # type: ignore[arg-type]
 
     def test_socket_with_more_free_cores_gives_the_gpus(self) -> None:
-        from dataclasses import replace
-
         held = job(100, on={"n1": 1}, cpus=4)
         share = replace(held.alloc[0], gpu_mask=1, cpu_ids=((0, 3),))
         held = replace(held, alloc=(share,))
@@ -276,6 +271,21 @@ class TestComposites:
         assert self.best(Lexicographic((costs.WholeNodes(), costs.Stranding()))) == ("small",)
 
 
+def test_jobs_on_an_uplink_are_counted_and_given_back() -> None:
+    view = site(None, (), TREE)
+    here = Pool(
+        [node(n) for n in ("n0", "n4", "n1")], [job(100, on={"n0": 1, "n4": 1})],
+        Controller((22, 5, 8), "t", {}), topology=view,
+    )  # fmt: skip
+    both = {"n0": 1, "n4": 1, "leaf0": 1, "leaf1": 1}
+    assert here.slots.crossing == both
+    mark = here.checkpoint()
+    here.take([NodeShare("n0", 1, 0), NodeShare("n1", 1, 0)])
+    assert here.slots.crossing == {**both, "n0": 2, "n1": 1}
+    here.rollback(mark)
+    assert here.slots.crossing == both
+
+
 def test_hidden_gpu_mask_is_not_trusted() -> None:
     """Slurm shows five GPUs in use but no index: links cannot be judged."""
     hidden = Node(
@@ -284,3 +294,34 @@ def test_hidden_gpu_mask_is_not_trusted() -> None:
     )  # fmt: skip
     (found,) = planned([hidden], queue((2, 2, 0)), topology=site(PRESETS["pcie-8"].shape, ["n1"]))
     assert found.verdict is Verdict.START
+
+
+class TestParameters:
+    policy = get("fifo")
+
+    def part(self, policy: Policy, name: str) -> CostPart:
+        assert isinstance(policy.placement, Weighted)
+        return next(p for p in policy.placement.parts if p.name == name)
+
+    def test_every_weight_has_a_path(self) -> None:
+        names = self.policy.parameters()
+        assert names["placement.links.weight"] == 1.0
+        assert names["placement.ties.cpus_per_gpu"] == 1
+
+    def test_weight_is_replaced(self) -> None:
+        changed = self.policy.with_parameters({"placement.links.weight": 3, "cpus_per_gpu": 2})
+        assert self.part(changed, "links").weight == 3.0
+        assert self.part(changed, "spread") == self.part(self.policy, "spread")
+        assert changed.parameters()["placement.ties.cpus_per_gpu"] == 2
+
+    def test_all_parameters_can_be_given_back(self) -> None:
+        assert self.policy.with_parameters(self.policy.parameters()) == self.policy
+
+    @pytest.mark.parametrize(
+        ("key", "value", "told"),
+        [("weight", 1.0, "ambiguous"), ("placement.lnks.weight", 1.0, "unknown"),
+         ("placement.links.weight", "much", "expected float")],
+    )  # fmt: skip
+    def test_wrong_parameters_are_told(self, key: str, value: object, told: str) -> None:
+        with pytest.raises(PolicyError, match=told):
+            self.policy.with_parameters({key: value})

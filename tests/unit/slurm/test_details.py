@@ -42,8 +42,8 @@ def test_reads_the_stretch() -> None:
     found = split_blocks(block(7))
     details = parse_chunk(found.chunks[7].text)
     assert details.held == (
-        Held("n1", 8, 2000, HeldGpus(2, 0b110000, "a100")),
-        Held("n2", 8, 2000, HeldGpus(2, 0b11, "a100")),
+        Held("n1", 8, 2000, HeldGpus(2, 0b110000, "a100"), ((32, 39),)),
+        Held("n2", 8, 2000, HeldGpus(2, 0b11, "a100"), ((0, 7),)),
     )
     assert (details.nodes_min, details.nodes_max, details.excluded) == (2, 0, "n[7-8]")
     assert (details.mem_node_mib, details.mem_cpu_mib, details.tasks_per_node) == (2000, None, 2)

@@ -12,6 +12,7 @@ from slurm_ext.slurm.gres import (
     held_gpus,
     misnumbered,
     node_gpus,
+    shared_gpus,
     used_gpus,
 )
 from slurm_ext.slurm.text import parse_nodes
@@ -28,6 +29,22 @@ def test_a02_two_types_on_one_node() -> None:
     groups, _, _ = node_gpus("gpu:mA:2,gpu:mB:2")
     assert [(g.type, g.mask) for g in groups] == [("mA", 0b0011), ("mB", 0b1100)]
     assert used_gpus("gpu:mA:0(IDX:N/A),gpu:mB:1(IDX:2)") == (0b100, 1, (), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "shared"),
+    [
+        pytest.param("gpu:a100:0(IDX:N/A),shard:a100:2(IDX:0,2)", 0b101, id="22.05"),
+        pytest.param("gpu:a100:1(IDX:3),shard:a100:3(1/4,0/4,2/4,0/4)", 0b101, id="later"),
+        pytest.param("shard:a100:1(0/4,1/4),shard:v100:1(1/2,0/2)", 0b110, id="two types"),
+        pytest.param("mps:200(IDX:1)", 0b10, id="mps"),
+        pytest.param("gpu:a100:2(IDX:0-1),shard:a100:0(IDX:N/A)", 0, id="none in use"),
+        pytest.param("gpu:a100:2(IDX:0-1)", 0, id="no shards"),
+        pytest.param("shard:a100:2(IDX:0-x)", 0, id="unreadable"),
+    ],
+)
+def test_gpus_with_shards_in_use(text: str, shared: int) -> None:
+    assert shared_gpus(text) == shared
 
 
 def test_a03_typed_used_string() -> None:

@@ -149,10 +149,6 @@ class TestUplinks:
         found = {u.name: u.gbps for u in TREE.crossed(["n0", "n4"], self.rates)}
         assert found == {"n0": 25.0, "n4": 25.0, "leaf0": 50.0, "leaf1": 50.0}
 
-    def test_jobs_already_there_are_counted(self) -> None:
-        jobs = TREE.jobs_crossing([["n0", "n4"], ["n1", "n2"], ["n3"]])
-        assert jobs == {"n0": 1, "n4": 1, "leaf0": 1, "leaf1": 1, "n1": 1, "n2": 1}
-
     def test_nvlink_domain_inside_a_block(self) -> None:
         rates = Rates(node_gbps=50.0, block_gbps=2887.2)
         assert {u.gbps for u in RACKS.crossed(["r0-0", "r0-1"], rates)} == {2887.2}
