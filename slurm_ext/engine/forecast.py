@@ -27,7 +27,7 @@ from .steps import Release
 from .timeline import releases
 from .view import JobView
 
-HOLES = 12
+HOLES = 6
 """Holes remembered at a time; the oldest is forgotten."""
 
 PARTS = 32
