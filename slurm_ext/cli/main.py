@@ -17,6 +17,7 @@ from . import (
     doctor,
     forecast,
     history,
+    policy,
     run,
     setup,
     sim,
@@ -39,6 +40,7 @@ GROUPS = (
     topology,
     history,
     sim,
+    policy,
     setup,
 )
 
