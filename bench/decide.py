@@ -1,12 +1,16 @@
 """decide() alone on a generated queue: CPU seconds and memory at growing sizes.
 
-python3 bench/decide.py [--jobs N --nodes N] [--topology] [--profile]
+python3 bench/decide.py [--jobs N --nodes N] [--kind easy --depth 1] [--topology] [--profile]
+
+Three candidate placements a job that starts, a promise for each of the first blocked jobs, and a
+forecast for all. Garbage collection rests meanwhile, as in the daemon.
 """
 
 from __future__ import annotations
 
 import argparse
 import cProfile
+import gc
 import pstats
 import random
 import resource
@@ -26,7 +30,8 @@ from slurm_ext.topology.presets import PRESETS
 from slurm_ext.topology.site import ShapeGroup, SiteTopology
 from tests.builders import NOW, context, job, node, observation
 
-SIZES = ((1_000, 300), (3_000, 1_000), (10_000, 1_000), (10_000, 5_000), (30_000, 1_000))
+SIZES = tuple((jobs, nodes) for nodes in (300, 1_000, 5_000)
+              for jobs in (1_000, 3_000, 10_000, 30_000))  # fmt: skip
 
 
 def build(jobs: int, nodes: int, seed: int = 1) -> Observation:
@@ -81,10 +86,13 @@ def main() -> int:
         obs = build(jobs, nodes)
         ctx = replace(plain, topology=site(obs)) if args.topology else plain
         seconds = []
+        gc.collect()
+        gc.disable()
         for _ in range(args.repeat):
             begun = time.process_time()  # one thread: CPU time, so that neighbours do not count
             decide(obs, ctx)
             seconds.append(time.process_time() - begun)
+        gc.enable()
         seconds.sort()
         rss_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
         print(

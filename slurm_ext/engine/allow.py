@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slurm_ext.model.job import Job
+from slurm_ext.model.job import Job, Request
 from slurm_ext.model.observation import Observation, Reservation
 from slurm_ext.model.units import FOREVER_S, EpochS
 
@@ -40,6 +40,8 @@ class Allowance:
         self._reservations = [(r, self._named(r.nodes)) for r in obs.reservations if r.nodes]
         self._static: dict[tuple[object, ...], tuple[BoolArray, tuple[int, ...], bool]] = {}
         self._found: dict[tuple[object, ...], Allowed] = {}
+        self._short: dict[tuple[object, ...], Allowed] = {}
+        self._asked: list[Request] = []
         self._feature: dict[str, BoolArray] = {}
 
     def _named(self, names: tuple[str, ...]) -> BoolArray:
@@ -53,14 +55,19 @@ class Allowance:
     def of(self, job: Job, start_s: EpochS, duration_s: int) -> Allowed:
         """Nodes for a job that would run from ``start_s`` for ``duration_s``."""
         request = job.request
-        static_key = (
-            job.partitions, request.features, request.required_nodes, request.excluded_nodes,
-        )  # fmt: skip
         crossing = self._crossing(job, start_s, duration_s) if self._reservations else ()
-        key = (static_key, crossing)
-        found = self._found.get(key)
+        short = id(request), job.partitions, crossing  # equal requests are mostly one object
+        found = self._short.get(short)
         if found is None:
-            found = self._found[key] = self._make(key, job)
+            static_key = (
+                job.partitions, request.features, request.required_nodes, request.excluded_nodes,
+            )  # fmt: skip
+            key = (static_key, crossing)
+            found = self._found.get(key)
+            if found is None:
+                found = self._found[key] = self._make(key, job)
+            self._short[short] = found
+            self._asked.append(request)  # so that its id stays its own
         return found
 
     def _make(self, key: tuple[tuple[object, ...], tuple[int, ...]], job: Job) -> Allowed:

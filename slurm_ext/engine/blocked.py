@@ -56,14 +56,16 @@ class Blocked:
     def by(self, demand: Demand, allowed: Allowed, end_s: EpochS) -> tuple[JobKey | None, EpochS]:
         """Whose promise a job running until ``end_s`` would break first, and when that is due."""
         drops = self.profile.drops(end_s)
-        low, high = 0, len(drops) - 1  # what fits until a drop only shrinks: search by halves
+        low, high, step = 0, len(drops) - 1, 1
+        # What fits until a drop only shrinks with the next: gallop, for it is mostly the first
+        # ones, then search by halves.
         while low < high:
-            middle = (low + high) // 2
+            middle = min(low + step - 1, (low + high) // 2) if step else (low + high) // 2
             free = self.profile.window(drops[middle] + 1)
             if possible(self.pool, free, demand, allowed.nodes, allowed.required):
-                low = middle + 1
+                low, step = middle + 1, 2 * step
             else:
-                high = middle
+                high, step = middle, 0
         at_s = drops[low] if drops else self.profile.now_s
         return self.promises.owner(at_s), at_s
 

@@ -27,7 +27,7 @@ from .steps import Release
 from .timeline import releases
 from .view import JobView
 
-HOLES = 12
+HOLES = 6
 """Holes remembered at a time; the oldest is forgotten."""
 
 PARTS = 32
@@ -176,32 +176,30 @@ class _Heaps:
     def __init__(self, planner: Planner, profile: Profile) -> None:
         self._planner = planner
         self._profile = profile
-        self._heap_of: dict[object, tuple[_Heap, BoolArray]] = {}
-        self._ready: dict[tuple[int, int], EpochS | None] = {}
-        self._amounts: dict[int, Amounts] = {}
+        self._known: dict[tuple[int, int], tuple[_Heap, Amounts, EpochS | None]] = {}
+        self._heap_of: dict[tuple[str, ...], _Heap] = {}
         self._heaps: list[tuple[BoolArray, _Heap]] = []
 
     def start(self, view: JobView, duration_s: int) -> EpochS | None:
         shape, allowed = self._planner.asked(view)
-        heap = self._of(view)
-        ready_s = self._ready_s(shape.number, shape.demand, allowed.number, allowed.nodes)
-        if ready_s is None:
+        key = shape.number, allowed.number
+        known = self._known.get(key)
+        if known is None:
+            ready = ready_s(self._profile, shape.demand, allowed.nodes)
+            known = self._known[key] = self._of(view), _amounts(shape.demand), ready
+        heap, wants, ready = known
+        if ready is None:
             return None
-        wants = self._amounts.get(shape.number)
-        if wants is None:
-            wants = self._amounts[shape.number] = _amounts(shape.demand)
-        first_s = heap.start(wants, duration_s, ready_s)
+        first_s = heap.start(wants, duration_s, ready)
         if view.job.array_count > 1 and first_s is not None:
-            heap.rest(wants, duration_s, ready_s, view.job.array_count - 1)
+            heap.rest(wants, duration_s, ready, view.job.array_count - 1)
         return first_s
 
     def _of(self, view: JobView) -> _Heap:
-        key = view.job.partitions
-        found = self._heap_of.get(key)
-        if found is None:
-            mask = self._planner.allowance.ever(view.job).static
-            found = self._heap_of[key] = self._join(mask), mask
-        return found[0]
+        names = view.job.partitions
+        if names not in self._heap_of:
+            self._heap_of[names] = self._join(self._planner.allowance.ever(view.job).static)
+        return self._heap_of[names]
 
     def _join(self, mask: BoolArray) -> _Heap:
         """The heap that shares nodes with these, or a new one."""
@@ -233,13 +231,6 @@ class _Heaps:
         rows: IntArray = np.concatenate([at[None, some], gains[:, some]]).T
         heap.ends.extend(map(tuple, rows.tolist()))
         heapify(heap.ends)
-
-    def _ready_s(self, shape: int, demand: Demand, allowed: int, nodes: BoolArray) -> EpochS | None:
-        """When enough nodes have room for the job, by what runs now alone."""
-        key = shape, allowed
-        if key not in self._ready:
-            self._ready[key] = ready_s(self._profile, demand, nodes)
-        return self._ready[key]
 
 
 def _amounts(demand: Demand) -> Amounts:

@@ -41,7 +41,7 @@ class Promises:
     tokens: dict[JobKey, Token] = field(default_factory=dict)
     taken: list[Token] = field(default_factory=list)
     moved: int = 0
-    _guarded_s: EpochS | None = None
+    _bound_s: EpochS | None = None
 
     @property
     def wanted(self) -> bool:
@@ -104,8 +104,9 @@ class Promises:
         self.made[view.key] = promise
         if prior is not None and start_s > max(prior.start_s, self.profile.now_s):
             self.moved += 1
-        if self.guards(promise):
-            self._guarded_s = min(held_s, self._guarded_s or held_s)
+        if self.settings.durations != "limit":
+            bound_s = max(held_s, first_s + self.settings.max_slip_s)
+            self._bound_s = min(bound_s, self._bound_s or bound_s)
         return promise, placement
 
     def _keeps(self, found: tuple[EpochS, Placement] | None, prior: Promise, token: Token) -> bool:
@@ -142,16 +143,17 @@ class Promises:
         return min(settings.max_slip_s, int(settings.slack_fraction * wait_s))
 
     def guards(self, promise: Promise) -> bool:
-        """Whether it has slipped so far that limits count around it."""
+        """Whether it has slipped as far as anybody may put it off: limits count around it."""
         settings = self.settings
         return settings.durations != "limit" and promise.slip_s >= max(1, settings.max_slip_s)
 
     def hole_s(self, view: JobView) -> int:
-        """Run time with which the job must fit into a hole."""
-        if self._guarded_s is None:
+        """Run time with which the job must fit into a hole: the planned one, but its limit if by
+        that it could put off a promise further than it may slip."""
+        if self._bound_s is None:
             return view.duration_s
         limit_s = limit_of(view.job, self.settings.default_limit_s)
-        crosses = view.eligible_s + limit_s > self._guarded_s
+        crosses = view.eligible_s + limit_s > self._bound_s
         return max(view.duration_s, limit_s) if crosses else view.duration_s
 
     # -- from cycle to cycle -------------------------------------------------------------

@@ -25,8 +25,8 @@ class BackfillSettings:
     but a promised start may move by ``max_slip_s`` or, if that is less, by ``slack_fraction`` of
     the expected wait; 0: no such part).
 
-    ``durations``: what holes are planned with, ``limit``, ``p50`` or ``p90`` of the estimates. A
-    promise that has slipped by ``max_slip_s`` because of them is guarded by limits from then on.
+    ``durations``: what holes are planned with, ``limit``, ``p50`` or ``p90`` of the estimates.
+    Nobody passes a promised job who could by its limit put it off beyond ``max_slip_s`` in all.
     ``forecast``: whether the start of every waiting job is forecast.
     """
 

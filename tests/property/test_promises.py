@@ -174,10 +174,8 @@ def test_nothing_is_oversubscribed_at_any_time(play: Play, data: st.DataObject) 
                 assert sum(s.mem_mib for s in here) <= n.mem_mib
 
 
-@settings(max_examples=40)
-@given(plays(["easy", "conservative", "slack"]), st.sampled_from(["p50", "p90"]))
-def test_predictions_never_starve_a_promised_job(play: Play, durations: str) -> None:
-    """Predictions of a tenth of the limits; yet everybody starts, and the limits bound it all."""
+def predicted(play: Play, durations: str) -> Play:
+    """With predictions of a tenth of the limits."""
     estimates = {}
     for one in play.waiting:
         assert one.limit_s is not None
@@ -185,9 +183,34 @@ def test_predictions_never_starve_a_promised_job(play: Play, durations: str) -> 
         estimates[one.key] = Estimate(low / 2, low, 2 * low, low, 5, "user")
     backfill = replace(play.ctx.backfill, durations=durations)
     play.ctx = replace(play.ctx, estimates=estimates, backfill=backfill)
+    return play
+
+
+@settings(max_examples=40)
+@given(plays(["easy", "conservative", "slack"]), st.sampled_from(["p50", "p90"]))
+def test_predictions_never_starve_a_promised_job(play: Play, durations: str) -> None:
+    """However wrong they are, everybody has started when all limits in a row have passed."""
     work_s = sum(j.limit_s or 0 for j in play.waiting)
-    play.play(work_s // STEP_S + 1)  # one after the other would be done by then
+    predicted(play, durations).play(work_s // STEP_S + 1)
     assert not play.waiting
+
+
+@settings(max_examples=40)
+@given(plays(["easy"]), st.sampled_from(["p50", "p90"]))
+def test_those_who_pass_put_nobody_off_beyond_the_slip(play: Play, durations: str) -> None:
+    """The first in line starts by its first promise and the slip, or by what ran then at limits."""
+    predicted(play, durations)
+    play.ctx = replace(play.ctx, backfill=replace(play.ctx.backfill, fences=1))
+    by_limits = replace(play.ctx, backfill=replace(play.ctx.backfill, durations="limit"))
+    bounds: dict[JobKey, int] = {}
+    while play.waiting:
+        for fence in play.cycle().plan.fences:
+            if fence.key not in bounds:
+                at_limits = decide(play.seen, by_limits).plan.decisions[fence.key].start_s
+                assert at_limits is not None
+                slipped = fence.start_s + play.ctx.backfill.max_slip_s
+                bounds[fence.key] = max(at_limits, slipped) + STEP_S
+    assert {k: s for k, s in bounds.items() if play.started[k] > s} == {}
 
 
 @settings(max_examples=100)

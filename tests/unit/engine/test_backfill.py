@@ -233,11 +233,18 @@ def guess(p50_s: float, p90_s: float) -> Estimate:
 
 
 @pytest.mark.parametrize(
-    ("durations", "verdict"),
-    [("limit", Verdict.WAIT), ("p50", Verdict.START), ("p90", Verdict.WAIT)],
+    ("durations", "limit", "verdict"),
+    [
+        ("limit", 4200, Verdict.WAIT),
+        ("p50", 4200, Verdict.START),
+        pytest.param("p50", 4201, Verdict.WAIT, id="its limit allows more than the slip"),
+        ("p90", 4200, Verdict.WAIT),
+    ],
 )
-def test_holes_are_planned_on_the_chosen_quantile(durations: str, verdict: Verdict) -> None:
-    jobs = [running(4, 600), whole(1), small(2, 9000)]
+def test_holes_are_planned_on_the_chosen_quantile(
+    durations: str, limit: int, verdict: Verdict
+) -> None:
+    jobs = [running(4, 600), whole(1), small(2, limit)]
     ctx = context(
         estimates={jobs[2].key: guess(300, 1000)}, backfill=BackfillSettings(durations=durations)
     )
@@ -245,11 +252,10 @@ def test_holes_are_planned_on_the_chosen_quantile(durations: str, verdict: Verdi
 
 
 @pytest.mark.parametrize(("slip", "limit", "verdict"), [
-    (99, 9000, Verdict.START), (100, 9000, Verdict.WAIT), (100, 600, Verdict.START),
+    (99, 601, Verdict.START), (99, 602, Verdict.WAIT),
+    (100, 600, Verdict.START), (100, 601, Verdict.WAIT), (9000, 601, Verdict.WAIT),
 ])  # fmt: skip
-def test_after_its_slip_limits_count_around_a_promise(
-    slip: int, limit: int, verdict: Verdict
-) -> None:
+def test_the_slip_of_a_promise_is_used_up_once(slip: int, limit: int, verdict: Verdict) -> None:
     jobs = [running(4, 600), whole(1), small(2, limit)]
     prior = Promise(
         NOW + 600 - slip, NOW + 590, NOW + 590, (NodeShare("n1", 1, 0, 8),), jobs[1].request
