@@ -14,6 +14,7 @@ from . import guard
 from .explain import reason
 from .frontier import exposed_free, frontier, plugs
 from .planner import Planner
+from .policy import beside
 from .pool import Pool
 from .reconcile import Reconciler
 from .reserve import reservations
@@ -47,7 +48,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
     soon = list(timeline)
     planner = Planner(obs, pool, ctx.policy, ctx.backfill, timeline,
                       ctx.guard.max_starts_per_cycle)  # fmt: skip
-    ordered = _ordered(views, ctx, obs.now_s)
+    ordered = _ordered(views, occupying, ctx, obs.now_s)
     for view, _ in ordered:
         if view.let_go:
             planner.keep_place(view)
@@ -129,9 +130,9 @@ def _sort(obs: Observation, ctx: Context) -> tuple[list[JobView], list[Aside], l
 
 
 def _ordered(
-    views: Sequence[JobView], ctx: Context, now_s: int
+    views: Sequence[JobView], running: Sequence[Job], ctx: Context, now_s: int
 ) -> list[tuple[JobView, tuple[Term, ...]]]:
-    terms = ctx.policy.ordering.terms(views, now_s)
+    terms = beside(ctx.policy.ordering, running, ctx.annotations).terms(views, now_s)
     paired = list(zip(views, terms, strict=True))
     paired.sort(key=lambda p: (*[t.value for t in p[1]], p[0].job.key))
     return paired

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,9 @@ from slurm_ext.model.decision import Term
 from slurm_ext.model.units import EpochS
 
 if TYPE_CHECKING:
+    from slurm_ext.model.annotation import Annotation
+    from slurm_ext.model.job import Job, JobKey
+
     from .pool import Demand, Free, Pool
     from .view import JobView
 
@@ -26,6 +29,43 @@ class Ordering(Protocol):
     def terms(self, views: Sequence[JobView], now_s: EpochS) -> list[tuple[Term, ...]]:
         """One tuple of terms per view, all of the same length and meaning."""
         ...
+
+
+class Factor(NamedTuple):
+    """One part of a sum that ranks a job: ``value`` 0 to 1, the higher the sooner."""
+
+    name: str
+    value: float
+    weight: float
+
+    @property
+    def contribution(self) -> float:
+        return self.weight * self.value
+
+
+@runtime_checkable
+class Summed(Protocol):
+    """An ordering that ranks by a sum and can say what it is made of."""
+
+    def factors(self, views: Sequence[JobView], now_s: EpochS) -> list[tuple[Factor, ...]]:
+        """One tuple of factors per view, all of the same names in the same order."""
+        ...
+
+
+@runtime_checkable
+class SeesRunning(Protocol):
+    """An ordering that depends on what runs."""
+
+    def beside(self, running: Iterable[Job], annotations: Mapping[JobKey, Annotation]) -> Ordering:
+        """The ordering to use while these jobs occupy nodes."""
+        ...
+
+
+def beside(
+    ordering: Ordering, running: Iterable[Job], annotations: Mapping[JobKey, Annotation]
+) -> Ordering:
+    """The ordering, told of what runs if it wants to know."""
+    return ordering.beside(running, annotations) if isinstance(ordering, SeesRunning) else ordering
 
 
 class NodePreference(Protocol):
