@@ -111,6 +111,17 @@ class GuardConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class PreemptionConfig:
+    """Section ``preemption``; ``min_gain`` is a ratio of GPU-seconds."""
+
+    enabled: bool
+    jobs: int
+    max_victims: int
+    min_gain: float
+    max_restarts: int
+
+
+@dataclass(frozen=True, slots=True)
 class JobsConfig:
     """Section ``jobs``."""
 
@@ -172,6 +183,7 @@ class Config:
     backfill: BackfillConfig
     levers: LeverConfig
     guard: GuardConfig
+    preemption: PreemptionConfig
     jobs: JobsConfig
     slurm: SlurmConfig
     state: StateConfig
@@ -215,6 +227,7 @@ _SECTIONS: Mapping[str, type] = {
     "backfill": BackfillConfig,
     "levers": LeverConfig,
     "guard": GuardConfig,
+    "preemption": PreemptionConfig,
     "jobs": JobsConfig,
     "slurm": SlurmConfig,
     "state": StateConfig,

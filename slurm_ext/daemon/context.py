@@ -11,13 +11,14 @@ from slurm_ext.engine.settings import (
     JobSettings,
     LeverSettings,
     Memory,
+    PreemptionSettings,
 )
 from slurm_ext.model.decision import Mode
 from slurm_ext.model.job import JobKey
 from slurm_ext.model.ledger import LedgerEntry
 from slurm_ext.policies import get
 
-from .config import Config
+from .config import Config, plain
 
 
 def context(
@@ -66,6 +67,9 @@ def context(
             idle_waste_cycles=guard.idle_waste_cycles,
             idle_waste_gpus=guard.idle_waste_gpus,
             stale_s=round(config.cycle.stale_s),
+        ),
+        preemption=PreemptionSettings(
+            **plain(config.preemption), min_runtime_s=guard.min_runtime_before_requeue_s
         ),
         jobs=JobSettings(config.jobs.optout, config.jobs.interactive),
         paused=paused,

@@ -16,6 +16,7 @@ from .frontier import exposed_free, frontier, plugs
 from .planner import Planner
 from .policy import beside
 from .pool import Pool
+from .preempt import proposals
 from .reconcile import Reconciler
 from .reserve import reservations
 from .settings import Context, Memory
@@ -82,6 +83,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
         patches=tuple(reconciler.patches),
         reserve=tuple(reserve),
         unreserve=tuple(unreserve),
+        preempt=proposals(obs, ctx, planner, in_order, occupying),
         modes=modes,
         wake_at_s=wake_at_s,
         stats=_stats(obs, pool, decisions, reconciler, exposed),

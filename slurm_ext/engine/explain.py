@@ -52,6 +52,12 @@ SENTENCES: Mapping[str, str] = {
     "array_behind_fence": "only {fit} of its tasks could start without delaying job {fence_job}",
     "fenced": "first in line: planned to start in {in_s} s on {nodes}",
     "no_release_helps": "no expected end of a running job makes room for it",
+    # preempt: proposals
+    "preempt_worth": "requeueing {victims} would start it now: costs {cost_gpu_s} GPU-seconds, "
+    "saves {gain_gpu_s} of waiting",
+    "preempt_dear": "requeueing {victims} would start it now, but costs {cost_gpu_s} GPU-seconds "
+    "and saves only {gain_gpu_s}, less than {min_gain} times that",
+    "preempt_none": "none of the {candidates} preemptible jobs can make room for it",
     # reconcile and guard
     "let_go": "let go {ago_s} s ago; Slurm has not started it yet",
     "start_budget": "the limit of {limit} starts a cycle is reached",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
@@ -12,6 +12,8 @@ import numpy.typing as npt
 from slurm_ext.errors import PolicyError
 from slurm_ext.model.decision import Term
 from slurm_ext.model.units import EpochS
+
+from .parts.preemption import LostWork, RequeueCost
 
 if TYPE_CHECKING:
     from slurm_ext.model.annotation import Annotation
@@ -76,6 +78,15 @@ class NodePreference(Protocol):
         ...
 
 
+class VictimCost(Protocol):
+    """What requeueing one annotated running job costs."""
+
+    def cost(self, job: Job, annotation: Annotation, now_s: EpochS) -> RequeueCost: ...
+
+
+PARTS = ("ordering", "placement", "preemption")
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """One published or home-made policy.
@@ -88,6 +99,7 @@ class Policy:
     summary: str
     ordering: Ordering
     placement: NodePreference
+    preemption: VictimCost = field(default_factory=LostWork)
     cite: str = ""
     differs: str = ""
     needs: tuple[str, ...] = ()
@@ -99,7 +111,7 @@ class Policy:
 
         :raises PolicyError: unknown or ambiguous field, or a value of another type.
         """
-        parts: dict[str, object] = {"ordering": self.ordering, "placement": self.placement}
+        parts: dict[str, object] = {name: getattr(self, name) for name in PARTS}
         for key, value in parameters.items():
             part_name, name = _locate(self.name, parts, key)
             current = getattr(parts[part_name], name)
@@ -119,12 +131,13 @@ class Policy:
             self,
             ordering=cast(Ordering, parts["ordering"]),
             placement=cast(NodePreference, parts["placement"]),
+            preemption=cast(VictimCost, parts["preemption"]),
         )
 
     def parameters(self) -> dict[str, object]:
         """Current parameters as ``part.field`` -> value."""
         found: dict[str, object] = {}
-        for part_name in ("ordering", "placement"):
+        for part_name in PARTS:
             part = getattr(self, part_name)
             if is_dataclass(part):
                 for f in fields(part):

@@ -1,0 +1,221 @@
+"""The cheapest set of running jobs whose leaving makes room for one demand."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from slurm_ext.model.decision import Placement
+from slurm_ext.model.job import JobKey, NodeShare
+
+from .allow import Allowed
+from .policy import NodePreference
+from .pool import Demand, Free, Pool
+from .search import fit, place, possible
+
+TESTS = 512
+"""Sets that are tried, cheapest first, before the search settles for less than the optimum."""
+
+NODES = 64
+"""Nodes that search then considers, those with the cheapest jobs first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Movable:
+    """A running job that could leave, at a cost of any unit (not negative)."""
+
+    key: JobKey
+    cost: float
+    shares: tuple[NodeShare, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Displacement:
+    """Who leaves and where the demand then goes; ``optimal``: proven to be the cheapest set."""
+
+    movable: tuple[Movable, ...]
+    placement: Placement
+    optimal: bool
+
+    @property
+    def cost(self) -> float:
+        return sum(m.cost for m in self.movable)
+
+
+def cheapest(
+    pool: Pool,
+    demand: Demand,
+    allowed: Allowed,
+    preference: NodePreference,
+    movable: Sequence[Movable],
+    *,
+    most: int = 0,
+) -> Displacement | None:
+    """The cheapest set of at most ``most`` (0: any number) jobs; None if none helps.
+
+    Sets are tried in the order of their cost, so the first that makes room is optimal. After
+    :data:`TESTS` of them the better of two greedy sets is taken: node by node, and all jobs less
+    those that can stay. The pool is the same afterwards.
+    """
+    useful = [m for m in movable if any(_helps(pool, allowed, s) for s in m.shares)]
+    useful.sort(key=lambda m: (m.cost, m.key))
+
+    def enough(chosen: Sequence[Movable]) -> bool:
+        free = _without(pool, chosen)
+        return possible(pool, free, demand, allowed.nodes, allowed.required)
+
+    if not enough(useful):
+        return None
+    found, tried_all = _first(useful, enough, most)
+    if found is None and not tried_all:
+        found = _greedy(pool, demand, allowed, useful, enough, most)
+        optimal = False
+    else:
+        optimal = True
+    if found is None:
+        return None
+    return Displacement(found, _placed(pool, demand, allowed, preference, found), optimal)
+
+
+def _helps(pool: Pool, allowed: Allowed, share: NodeShare) -> bool:
+    i = pool.index.get(share.node)
+    return i is not None and bool(allowed.nodes[i])
+
+
+def _without(pool: Pool, chosen: Sequence[Movable]) -> Free:
+    free = pool.free.copy()
+    for movable in chosen:
+        for share in movable.shares:
+            pool.apply(free, share, +1)
+    return free
+
+
+def by_cost(costs: Sequence[float], most: int = 0) -> Iterator[tuple[int, ...]]:
+    """Non-empty sets of positions into ascending ``costs``, cheapest first; fewer first if equal.
+
+    Source: k smallest subset sums by a heap (each set leads to the one with the next position
+    added and to the one with its last position moved on by one), as in Eppstein 1998.
+    """
+    if not costs:
+        return
+    heap: list[tuple[float, int, tuple[int, ...]]] = [(costs[0], 1, (0,))]
+    while heap:
+        _, size, chosen = heapq.heappop(heap)
+        yield chosen
+        following = chosen[-1] + 1
+        if following == len(costs):
+            continue
+        if not most or size < most:
+            more = (*chosen, following)
+            heapq.heappush(heap, (sum(costs[i] for i in more), size + 1, more))
+        other = (*chosen[:-1], following)
+        heapq.heappush(heap, (sum(costs[i] for i in other), size, other))
+
+
+def _first(
+    useful: Sequence[Movable], enough: Callable[[Sequence[Movable]], bool], most: int
+) -> tuple[tuple[Movable, ...] | None, bool]:
+    """(the cheapest set that is enough, whether all cheaper ones were tried)."""
+    if enough(()):
+        return (), True
+    for tests, positions in enumerate(by_cost([m.cost for m in useful], most)):
+        if tests == TESTS:
+            return None, False
+        chosen = tuple(useful[i] for i in positions)
+        if enough(chosen):
+            return chosen, True
+    return None, True
+
+
+def _greedy(
+    pool: Pool,
+    demand: Demand,
+    allowed: Allowed,
+    useful: Sequence[Movable],
+    enough: Callable[[Sequence[Movable]], bool],
+    most: int,
+) -> tuple[Movable, ...] | None:
+    sets = [_spare(useful, enough)]
+    if demand.uniform:
+        sets.append(_spare(_node_by_node(pool, demand, allowed, useful), enough))
+    fitting = [s for s in sets if s and enough(s) and (not most or len(s) <= most)]
+    return min(fitting, key=lambda s: (sum(m.cost for m in s), len(s)), default=None)
+
+
+def _spare(
+    chosen: Sequence[Movable], enough: Callable[[Sequence[Movable]], bool]
+) -> tuple[Movable, ...]:
+    """The set without those that can stay, the dearest considered first."""
+    left = list(chosen)
+    for movable in sorted(chosen, key=lambda m: (-m.cost, m.key)):
+        fewer = [m for m in left if m is not movable]
+        if enough(fewer):
+            left = fewer
+    return tuple(left)
+
+
+def _node_by_node(
+    pool: Pool, demand: Demand, allowed: Allowed, useful: Sequence[Movable]
+) -> tuple[Movable, ...]:
+    """As many nodes as are needed, each emptied as cheaply as possible, the cheapest next."""
+    on_node: dict[int, list[Movable]] = {}
+    for movable in useful:
+        for share in movable.shares:
+            if _helps(pool, allowed, share):
+                on_node.setdefault(pool.index[share.node], []).append(movable)
+    nodes = sorted(on_node, key=lambda i: (min(m.cost for m in on_node[i]), i))[:NODES]
+    chosen: tuple[Movable, ...] = ()
+    while True:
+        ok = fit(pool, _without(pool, chosen), demand, allowed.nodes).ok
+        if int(ok.sum()) >= demand.nodes_min:
+            return chosen
+        options = []
+        for i in nodes:
+            if not ok[i]:
+                others = [m for m in on_node[i] if m not in chosen]
+                found = _for_node(pool, demand, allowed, i, chosen, others)
+                if found:
+                    options.append((sum(m.cost for m in found), i, found))
+        if not options:
+            return tuple(useful)
+        chosen = (*chosen, *min(options, key=lambda o: o[:2])[2])
+
+
+def _for_node(
+    pool: Pool,
+    demand: Demand,
+    allowed: Allowed,
+    node: int,
+    chosen: tuple[Movable, ...],
+    others: Sequence[Movable],
+) -> tuple[Movable, ...] | None:
+    def enough(more: Sequence[Movable]) -> bool:
+        free = _without(pool, (*chosen, *more))
+        return bool(fit(pool, free, demand, allowed.nodes).ok[node])
+
+    if not enough(others):
+        return None
+    found, _ = _first(others, enough, 0)
+    return found if found is not None else _spare(others, enough)
+
+
+def _placed(
+    pool: Pool,
+    demand: Demand,
+    allowed: Allowed,
+    preference: NodePreference,
+    chosen: Sequence[Movable],
+) -> Placement:
+    mark = pool.checkpoint()
+    for movable in chosen:
+        for share in movable.shares:
+            pool.apply(pool.free, share, +1)
+            i = pool.index.get(share.node)
+            if i is not None:
+                pool.used_masks[i] &= ~share.gpu_mask
+    try:
+        found = place(pool, pool.free, demand, allowed.nodes, preference, required=allowed.required)
+        return found[0]
+    finally:
+        pool.rollback(mark)
