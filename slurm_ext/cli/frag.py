@@ -10,6 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from slurm_ext.daemon.capture import Capture
+from slurm_ext.daemon.snapshot import Plain
 from slurm_ext.engine.frag import (
     Fragmentation,
     fragmentation,
@@ -23,8 +24,7 @@ from slurm_ext.model.job import Job, JobKey
 
 from .common import console, print_json, safe
 from .replay import add_source_options, capture
-from .tables import clock
-from .why_data import Plain
+from .tables import duration
 
 SHOWN = 20
 
@@ -102,6 +102,7 @@ def plain(found: Capture, result: Fragmentation, wanted: Job | None) -> Plain:
     jobs = {j.key: j for j in found.observation.jobs}
     room = result.room
     return {
+        "at_s": found.observation.now_s,
         "gpus": result.gpus,
         "free": result.free,
         "whole_nodes": result.whole_nodes,
@@ -168,7 +169,7 @@ def _show(data: Plain) -> None:
     if hidden:
         out.print(f"({hidden} more nodes; --json lists up to 100)", style="dim")
     if data["room"] is not None:
-        for line in _room(data["room"]):
+        for line in _room(data["room"], data["at_s"]):
             out.print(safe(line, 300))
 
 
@@ -193,7 +194,7 @@ def _table(nodes: Sequence[Plain]) -> Table:
     return table
 
 
-def _room(room: Plain) -> list[str]:
+def _room(room: Plain, now_s: int) -> list[str]:
     if room["verdict"] == "never":
         return ["the nodes that are usable now could not hold it even if they were empty"]
     where = ",".join(room["nodes"])
@@ -202,7 +203,11 @@ def _room(room: Plain) -> list[str]:
     proven = "" if room["fewest"] else " (perhaps not the fewest)"
     lines = [f"room on {where} after {len(room['moves'])} move(s){proven}:"]
     for move in room["moves"]:
-        end = f" (by {clock(move['end_s'])} at the latest)" if move["end_s"] else ""
+        end = (
+            f" (in {duration(max(0, move['end_s'] - now_s))} at the latest)"
+            if move["end_s"]
+            else ""
+        )
         to = f"could be on {','.join(move['elsewhere'])}" if move["elsewhere"] else f"must end{end}"
         at = ",".join(move["nodes"])
         lines.append(f"  job {move['id']} ({move['user']}), {move['gpus']} GPUs on {at}: {to}")

@@ -12,6 +12,7 @@ from slurm_ext.daemon.capture import Capture
 from slurm_ext.daemon.config import Config
 from slurm_ext.daemon.journal import Journal
 from slurm_ext.daemon.records import Change
+from slurm_ext.daemon.snapshot import Plain
 from slurm_ext.engine.whatif import CHANGES, what_if
 from slurm_ext.errors import JournalError, SlurmExtError
 from slurm_ext.model.job import Job, JobKey
@@ -19,7 +20,7 @@ from slurm_ext.model.job import Job, JobKey
 from .common import console, has_journal, print_json, safe
 from .replay import add_source_options, capture
 from .tables import clock, duration
-from .why_data import Plain, account_of, verdict_of
+from .why_data import account_of, verdict_of
 
 SHAPES = 6
 CHANGES_SHOWN = 5
@@ -108,6 +109,8 @@ def _show(data: Mapping[str, Any]) -> None:
     if data["verdict"] in ("wait", "never"):
         for shape in data["shapes"][:SHAPES]:
             out.print(safe(f"  {_shape(shape)}", 200))
+    for changes in data["would_start_with"]:
+        out.print(safe(f"  would start now with {_words(changes)}", 200))
     if data["preempt"] is not None:
         out.print(safe(f"  preemption (a proposal): {data['preempt']['reason']['text']}", 300))
     for gainer in data["victim_for"]:
@@ -116,10 +119,14 @@ def _show(data: Mapping[str, Any]) -> None:
         out.print(safe(f"  {clock(change['at_s'])} {change['verdict']}: {change['text']}", 200))
     if "what_if" in data:
         other = data["what_if"]
-        asked = " ".join(f"{k}={v}" for k, v in other["changes"].items())
+        asked = _words(other["changes"])
         rank = f", rank {other['rank']}" if other["rank"] >= 0 else ""
         out.print(safe(f"with {asked}: {other['verdict']}{rank}", 200))
         _show_verdict(other)
+
+
+def _words(changes: Mapping[str, str]) -> str:
+    return " ".join(f"{k}={v}" for k, v in changes.items())
 
 
 def _show_verdict(data: Mapping[str, Any]) -> None:
@@ -137,17 +144,18 @@ def _show_neighbours(data: Mapping[str, Any]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("  rank")
     table.add_column("job")
-    columns = [f["name"] for f in data["factors"] if f["weight"]] or list(data["terms"])
+    rows = [row for row in (data["ahead"], data, data["behind"]) if row is not None]
+    counts = {f["name"] for row in rows for f in row["factors"] if f["contribution"]}
+    columns = [f["name"] for f in data["factors"] if f["name"] in counts] or list(data["terms"])
     if data["factors"]:
         table.add_column("score", justify="right")
     for name in columns:
         table.add_column(safe(name, 20), justify="right")
-    for row in (data["ahead"], data, data["behind"]):
-        if row is not None:
-            mark = "->" if row is data else "  "
-            table.add_row(f"{mark}{row['rank']}", safe(row["id"], 20), *_cells(row, columns))
+    for row in rows:
+        mark = "->" if row is data else "  "
+        table.add_row(f"{mark}{row['rank']}", safe(row["id"], 20), *_cells(row, columns))
     if data["factors"]:
-        weights = (f"x{f['weight']:g}" for f in data["factors"] if f["weight"])
+        weights = (f"x{f['weight']:g}" for f in data["factors"] if f["name"] in counts)
         table.add_row("  (weight)", "", "", *weights, style="dim")
     console().print(table)
     for side in ("ahead", "behind"):
@@ -181,7 +189,8 @@ def _number(value: float) -> str:
 
 def _shape(shape: Plain) -> str:
     gpus = " + ".join(f"{n} {kind or 'GPUs'}" for kind, n in shape["gpus"].items()) or "no GPU"
-    kind = f"{shape['nodes']} nodes ({gpus}, {shape['cpus']} CPUs, {shape['mem_mib']} MiB)"
+    count = f"{shape['nodes']} node{'s' if shape['nodes'] > 1 else ''}"
+    kind = f"{count} ({gpus}, {shape['cpus']} CPUs, {shape['mem_mib']} MiB)"
     if not shape["could"]:
         return f"{kind}: none could ever hold its share"
     if shape["fit"]:

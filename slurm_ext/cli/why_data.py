@@ -4,19 +4,20 @@ docs/explain.md and does not change within a major version, except by new keys."
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from slurm_ext.daemon.capture import Capture
 from slurm_ext.daemon.records import Change
+from slurm_ext.daemon.snapshot import Plain, preempt_of, reason_of
 from slurm_ext.engine import account
 from slurm_ext.engine.cycle import Step
 from slurm_ext.engine.explain import sentence
 from slurm_ext.engine.policy import Factor
-from slurm_ext.model.decision import Decision, Preemption, Reason, Verdict
+from slurm_ext.engine.whatif import what_if
+from slurm_ext.errors import SlurmExtError
+from slurm_ext.model.decision import Decision, Reason, Verdict
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.units import indices_of
 
-Plain = dict[str, Any]
 MadeOf = Mapping[JobKey, tuple[Factor, ...]]
 
 
@@ -27,8 +28,10 @@ def account_of(found: Capture, step: Step, job: Job, history: Sequence[Change]) 
     ranked = decision.rank >= 0
     made_of: MadeOf = account.factors(obs, found.context, plan.order) if ranked else {}
     ahead, behind = _neighbours(step, job.key)
+    rooms = _shapes(found, step, job)
     return {
         "id": job.address,
+        "at_s": obs.now_s,
         "state": str(job.state.base),
         "policy": plan.policy,
         "waiting": len(plan.order),
@@ -38,7 +41,8 @@ def account_of(found: Capture, step: Step, job: Job, history: Sequence[Change]) 
         "ahead": _neighbour(found, step, job.key, ahead, made_of) if ahead else None,
         "behind": _neighbour(found, step, job.key, behind, made_of) if behind else None,
         "alternatives": [list(p.nodes) for p in decision.alternatives],
-        "shapes": _shapes(found, step, job),
+        "shapes": rooms,
+        "would_start_with": _would_start_with(found, job, decision, rooms),
         "fence": _fence(step, job.key),
         "preempt": next((preempt_of(p) for p in plan.preempt if p.key == job.key), None),
         "victim_for": _victim_for(step, job.key),
@@ -58,7 +62,7 @@ def verdict_of(decision: Decision, now_s: int) -> Plain:
         "verdict": str(decision.verdict),
         "rank": decision.rank,
         "stage": str(decision.reasons[0].stage) if decision.reasons else "",
-        "reasons": [_reason(r) for r in decision.reasons],
+        "reasons": [reason_of(r) for r in decision.reasons],
         "start_s": decision.start_s,
         "start_in_s": None if decision.start_s is None else max(0, decision.start_s - now_s),
         "nodes": list(placement.nodes) if placement else [],
@@ -66,24 +70,6 @@ def verdict_of(decision: Decision, now_s: int) -> Plain:
         if placement
         else {},
     }
-
-
-def preempt_of(proposal: Preemption) -> Plain:
-    """A preemption plan; costs and gain in GPU-seconds."""
-    return {
-        "job_id": proposal.key.job_id,
-        "worth": proposal.worth,
-        "reason": _reason(proposal.reason),
-        "cost_gpu_s": proposal.cost_gpu_s,
-        "gain_gpu_s": proposal.gain_gpu_s,
-        "optimal": proposal.optimal,
-        "nodes": list(proposal.placement.nodes) if proposal.placement else [],
-        "victims": [
-            {"id": v.address, "nodes": list(v.nodes), "gpus": v.gpus, "lost_gpu_s": v.lost_gpu_s,
-             "grace_gpu_s": v.grace_gpu_s, "restart_gpu_s": v.restart_gpu_s}
-            for v in proposal.victims
-        ],
-    }  # fmt: skip
 
 
 def _neighbours(step: Step, key: JobKey) -> tuple[JobKey | None, JobKey | None]:
@@ -126,6 +112,42 @@ def _shapes(found: Capture, step: Step, job: Job) -> list[Plain]:
     ]  # fmt: skip
 
 
+def _would_start_with(
+    found: Capture, job: Job, decision: Decision, rooms: Sequence[Plain]
+) -> list[dict[str, str]]:
+    """Single changes with which the job would start now: each was decided, none is guessed."""
+    if decision.verdict is not Verdict.WAIT:
+        return []
+    request, facts = job.request, {k: v for r in decision.reasons for k, v in r.facts}
+    tries: list[dict[str, str]] = []
+    fence_in_s = facts.get("fence_in_s", facts.get("limit_s"))
+    if isinstance(fence_in_s, int) and fence_in_s >= 60:
+        tries.append({"limit": f"{fence_in_s // 60}m"})
+    best = max((r["best_gpus"] for r in rooms), default=0)
+    if 0 < best < request.gpus_per_node:
+        tries.append({"gpus": str(best)})
+    elif 0 < best < request.gpus_total:
+        free = sum(r["best_gpus"] for r in rooms if r["fit"]) or best
+        tries.append({"gpus": str(free)})
+    if request.nodes_min > 1 and sum(r["fit"] for r in rooms) > 0:
+        tries.append({"nodes": str(min(request.nodes_min - 1, sum(r["fit"] for r in rooms)))})
+    if request.gpu_type:
+        tries.append({"type": "any"})
+    codes = {r.code for r in decision.reasons}
+    for code, key in (("cpus_short", "cpus"), ("memory_short", "mem")):
+        if code in codes and facts.get("best"):
+            tries.append({key: str(facts["best"])})
+    good = []
+    for changes in tries:
+        try:
+            other = what_if(found.observation, found.context, job.key, changes)
+        except SlurmExtError:  # such as fewer CPUs than tasks
+            continue
+        if other.plan.decisions[job.key].verdict is Verdict.START:
+            good.append(changes)
+    return good
+
+
 def _fence(step: Step, key: JobKey) -> Plain | None:
     for fence in step.plan.fences:
         if fence.key == key:
@@ -145,11 +167,6 @@ def _factors(made_of: Sequence[Factor]) -> list[Plain]:
         {"name": f.name, "value": f.value, "weight": f.weight, "contribution": f.contribution}
         for f in made_of
     ]
-
-
-def _reason(reason: Reason) -> Plain:
-    return {"code": reason.code, "stage": str(reason.stage), "text": sentence(reason),
-            "facts": dict(reason.facts), "would_change": reason.would_change}  # fmt: skip
 
 
 def _change(change: Change) -> Plain:

@@ -61,12 +61,10 @@ SENTENCES: Mapping[str, str] = {
     # reconcile and guard
     "let_go": "let go {ago_s} s ago; Slurm has not started it yet",
     "start_budget": "the limit of {limit} starts a cycle is reached",
-    "idle_waste": "GPUs stood idle for {cycles} cycles: partition {partition} falls back to order",
     "max_deferral": "deferred for {deferred_s} s in all; from now on it belongs to Slurm",
     "not_started": "let go {times} times, but Slurm did not start it: it asks for something "
     "that is not modelled; from now on it belongs to Slurm",
     "running": "running",
-    "stale": "the observation is {age_s} s old; nothing is decided on it",
 }
 """Every code a decision may carry; ``{name}`` are facts of the reason."""
 

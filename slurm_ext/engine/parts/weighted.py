@@ -38,14 +38,14 @@ class WeightedFactors:
     """
 
     weight_priority: float = 1.0
-    weight_age: float = 1.0
+    weight_age: float = 0.5
     weight_short: float = 4.0
     weight_attained: float = 0.0
     weight_deadline: float = 1.0
     weight_lane: float = 2.0
     weight_gang: float = 0.0
     max_age_s: float = 7 * 86400.0
-    half_gpu_s: float = 14400.0
+    half_gpu_s: float = 43200.0
     half_slack_s: float = 3600.0
     half_gang_gpus: float = 8.0
     lane_gpus: int = 4
