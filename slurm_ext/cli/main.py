@@ -11,10 +11,26 @@ from slurm_ext import __version__
 from slurm_ext.daemon.text import printable
 from slurm_ext.errors import ConfigError, SlurmExtError
 
-from . import admin, config, doctor, frag, history, replay, run, sim, status, top, topology, why
+from . import (
+    admin,
+    config,
+    doctor,
+    frag,
+    history,
+    replay,
+    run,
+    setup,
+    sim,
+    status,
+    top,
+    topology,
+    why,
+)
 from .common import EXIT_CODES
 
-GROUPS = (run, status, top, why, frag, replay, admin, doctor, config, topology, history, sim)
+GROUPS = (
+    run, status, top, why, frag, replay, admin, doctor, config, topology, history, sim, setup,
+)  # fmt: skip
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -66,7 +66,6 @@ def context(
             max_deferral_s=guard.max_deferral_s,
             idle_waste_cycles=guard.idle_waste_cycles,
             idle_waste_gpus=guard.idle_waste_gpus,
-            stale_s=round(config.cycle.stale_s),
         ),
         preemption=PreemptionSettings(
             **plain(config.preemption), min_runtime_s=guard.min_runtime_before_requeue_s
