@@ -99,6 +99,11 @@ def _show(data: Mapping[str, Any]) -> None:
     rank = f", rank {data['rank']} of {data['waiting']}" if data["rank"] >= 0 else ""
     out.print(safe(f"job {data['id']}: {data['verdict']}{rank} (policy {data['policy']})", 200))
     _show_verdict(data)
+    if data["holds"]:
+        where = ", ".join(f"{s['gpus']} GPUs on {s['node']}" for s in data["holds"])
+        end_s = data["end_s"]
+        until = f", at most {duration(max(0, end_s - data['at_s']))} longer" if end_s else ""
+        out.print(safe(f"  holds {where}{until}", 200))
     slurm = data["slurm"]
     if slurm["reason"] and slurm["reason"] != "None":
         expects = f", expects to start it at {clock(slurm['start_s'])}" if slurm["start_s"] else ""
@@ -110,7 +115,7 @@ def _show(data: Mapping[str, Any]) -> None:
         for shape in data["shapes"][:SHAPES]:
             out.print(safe(f"  {_shape(shape)}", 200))
     for changes in data["would_start_with"]:
-        out.print(safe(f"  would start now with {_words(changes)}", 200))
+        out.print(safe(f"  would start now with {_words(changes)} (see --what-if)", 200))
     if data["preempt"] is not None:
         out.print(safe(f"  preemption (a proposal): {data['preempt']['reason']['text']}", 300))
     for gainer in data["victim_for"]:

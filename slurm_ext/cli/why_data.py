@@ -40,6 +40,11 @@ def account_of(found: Capture, step: Step, job: Job, history: Sequence[Change]) 
         "factors": _factors(made_of.get(job.key, ())),
         "ahead": _neighbour(found, step, job.key, ahead, made_of) if ahead else None,
         "behind": _neighbour(found, step, job.key, behind, made_of) if behind else None,
+        "holds": [
+            {"node": s.node, "gpus": s.gpus, "cpus": s.cpus, "mem_mib": s.mem_mib}
+            for s in job.alloc
+        ],
+        "end_s": job.end_s,
         "alternatives": [list(p.nodes) for p in decision.alternatives],
         "shapes": rooms,
         "would_start_with": _would_start_with(found, job, decision, rooms),

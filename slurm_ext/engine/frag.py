@@ -1,7 +1,8 @@
 """Free GPUs that nobody can use, who is in the way, and the fewest moves that make room.
 
 *Stranded*: free GPUs of a node whose free CPUs or memory do not suffice for them. *Fragments*: the
-other free GPUs of nodes that cannot give one node's share of the target.
+other free GPUs of nodes that could give one node's share of the target if they were empty, but
+not now.
 """
 
 from __future__ import annotations
@@ -160,7 +161,9 @@ def fragmentation(
     shape = _Shape.of(pool, allowance, wanted, obs.now_s) if wanted is not None else None
     if shape is not None:
         fits = fit(pool, pool.free, shape.share, shape.allowed.static).ok
-        fragments = np.where(usable & shape.allowed.static & ~fits, free - stranded, 0)
+        could = fit(pool, pool.capacity, shape.share, shape.allowed.static).ok
+        typed = pool.typed(pool.free, shape.share.gpu_type)
+        fragments = np.where(usable & could & ~fits, np.minimum(typed, free - stranded), 0)
     lost = stranded + fragments
     order = [int(i) for i in np.lexsort((np.arange(len(lost)), -lost)) if lost[i]]
     on_node = _jobs_by_node(running)

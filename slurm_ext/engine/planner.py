@@ -269,7 +269,7 @@ class Planner:
                 self._possible[key] = None
             else:
                 self._possible[key] = reason(
-                    "never_fits", Stage.PLACE, "asks for less per node or another partition"
+                    "never_fits", Stage.PLACE, "ask for less per node, or another partition"
                 )
         return self._possible[key]
 
