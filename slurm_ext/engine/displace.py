@@ -69,7 +69,7 @@ def cheapest(
         return None
     found, tried_all = _first(useful, enough, most)
     if found is None and not tried_all:
-        found = _greedy(pool, demand, allowed, useful, enough, most)
+        found = _greedy(pool, demand, allowed, useful, most)
         optimal = False
     else:
         optimal = True
@@ -86,8 +86,7 @@ def _helps(pool: Pool, allowed: Allowed, share: NodeShare) -> bool:
 def _without(pool: Pool, chosen: Sequence[Movable]) -> Free:
     free = pool.free.copy()
     for movable in chosen:
-        for share in movable.shares:
-            pool.apply(free, share, +1)
+        _move(pool, free, movable, +1)
     return free
 
 
@@ -129,29 +128,30 @@ def _first(
 
 
 def _greedy(
-    pool: Pool,
-    demand: Demand,
-    allowed: Allowed,
-    useful: Sequence[Movable],
-    enough: Callable[[Sequence[Movable]], bool],
-    most: int,
+    pool: Pool, demand: Demand, allowed: Allowed, useful: Sequence[Movable], most: int
 ) -> tuple[Movable, ...] | None:
-    sets = [_spare(useful, enough)]
+    def room(free: Free) -> bool:
+        return possible(pool, free, demand, allowed.nodes, allowed.required)
+
+    sets = [_spare(pool, useful, room)]
     if demand.uniform:
-        sets.append(_spare(_node_by_node(pool, demand, allowed, useful), enough))
-    fitting = [s for s in sets if s and enough(s) and (not most or len(s) <= most)]
+        by_node = _node_by_node(pool, demand, allowed, useful)
+        if by_node and room(_without(pool, by_node)):
+            sets.append(_spare(pool, by_node, room))
+    fitting = [s for s in sets if not most or len(s) <= most]
     return min(fitting, key=lambda s: (sum(m.cost for m in s), len(s)), default=None)
 
 
 def _spare(
-    chosen: Sequence[Movable], enough: Callable[[Sequence[Movable]], bool]
+    pool: Pool, chosen: Sequence[Movable], room: Callable[[Free], bool]
 ) -> tuple[Movable, ...]:
     """The set without those that can stay, the dearest considered first."""
-    left = list(chosen)
+    free, left = _without(pool, chosen), []
     for movable in sorted(chosen, key=lambda m: (-m.cost, m.key)):
-        fewer = [m for m in left if m is not movable]
-        if enough(fewer):
-            left = fewer
+        _move(pool, free, movable, -1)
+        if not room(free):
+            _move(pool, free, movable, +1)
+            left.append(movable)
     return tuple(left)
 
 
@@ -164,40 +164,61 @@ def _node_by_node(
         for share in movable.shares:
             if _helps(pool, allowed, share):
                 on_node.setdefault(pool.index[share.node], []).append(movable)
-    nodes = sorted(on_node, key=lambda i: (min(m.cost for m in on_node[i]), i))[:NODES]
+    nodes = sorted(on_node, key=lambda i: (min(m.cost for m in on_node[i]), i))
+    nodes = nodes[: max(NODES, 2 * demand.nodes_min)]
     chosen: tuple[Movable, ...] = ()
+    known: dict[int, tuple[Movable, ...]] = {}
     while True:
-        ok = fit(pool, _without(pool, chosen), demand, allowed.nodes).ok
+        free = _without(pool, chosen)
+        ok = fit(pool, free, demand, allowed.nodes).ok
         if int(ok.sum()) >= demand.nodes_min:
             return chosen
         options = []
         for i in nodes:
-            if not ok[i]:
+            if ok[i]:
+                continue
+            if i not in known:
                 others = [m for m in on_node[i] if m not in chosen]
-                found = _for_node(pool, demand, allowed, i, chosen, others)
-                if found:
-                    options.append((sum(m.cost for m in found), i, found))
+                known[i] = _for_node(pool, free, demand, allowed, i, others)
+            if known[i]:
+                options.append((sum(m.cost for m in known[i]), i, known[i]))
         if not options:
-            return tuple(useful)
-        chosen = (*chosen, *min(options, key=lambda o: o[:2])[2])
+            return ()
+        best = min(options, key=lambda o: o[:2])[2]
+        chosen = (*chosen, *best)
+        for movable in best:  # what was found for the other nodes of these jobs holds no longer
+            for share in movable.shares:
+                known.pop(pool.index.get(share.node, -1), None)
 
 
 def _for_node(
     pool: Pool,
+    free: Free,
     demand: Demand,
     allowed: Allowed,
     node: int,
-    chosen: tuple[Movable, ...],
     others: Sequence[Movable],
-) -> tuple[Movable, ...] | None:
-    def enough(more: Sequence[Movable]) -> bool:
-        free = _without(pool, (*chosen, *more))
-        return bool(fit(pool, free, demand, allowed.nodes).ok[node])
+) -> tuple[Movable, ...]:
+    """The cheapest jobs of one node that give it room for a share; none if all do not."""
 
-    if not enough(others):
-        return None
+    def room(trial: Free) -> bool:
+        return bool(fit(pool, trial, demand, allowed.nodes).ok[node])
+
+    def enough(more: Sequence[Movable]) -> bool:
+        trial = free.copy()
+        for movable in more:
+            _move(pool, trial, movable, +1)
+        return room(trial)
+
+    if not others or not enough(others):
+        return ()
     found, _ = _first(others, enough, 0)
-    return found if found is not None else _spare(others, enough)
+    return found or tuple(others)
+
+
+def _move(pool: Pool, free: Free, movable: Movable, sign: int) -> None:
+    for share in movable.shares:
+        pool.apply(free, share, sign)
 
 
 def _placed(
