@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from math import isfinite
+from math import fsum, isfinite
+from operator import mul
 
 from slurm_ext.engine.policy import Factor
 from slurm_ext.engine.view import JobView
@@ -79,9 +80,7 @@ class WeightedFactors:
         found: list[tuple[Term, ...]] = []
         weights = self._weights()
         for v, values in zip(views, self._values(views, now_s), strict=True):
-            score = 0.0
-            for weight, value in zip(weights, values, strict=True):
-                score += weight * value
+            score = fsum(map(mul, weights, values))  # exact, so the same bits on any Python
             waited_s = now_s - v.job.key.submit_s
             overdue = self.max_wait_s and waited_s >= self.max_wait_s
             found.append((
@@ -107,7 +106,7 @@ class WeightedFactors:
         """One row a view, columns as :data:`NAMES`. Only sums, products and quotients: the same
         bits on any machine."""
         highest = max((v.natural_priority for v in views), default=0)
-        lane = self._lane(views)
+        lane, half_gpu_s, half_gang = self._lane(views), self.half_gpu_s, self.half_gang_gpus
         rows: list[tuple[float, ...]] = []
         for v in views:
             gpus = v.job.request.gpus
@@ -115,16 +114,18 @@ class WeightedFactors:
             rows.append((
                 max(0, v.natural_priority) / highest if highest > 0 else 0.0,
                 min(1.0, max(0, now_s - v.job.key.submit_s) / self.max_age_s),
-                self.half_gpu_s / (self.half_gpu_s + rest_gpu_s),
-                self.half_gpu_s / (self.half_gpu_s + v.attained_gpu_s),
+                half_gpu_s / (half_gpu_s + rest_gpu_s),
+                half_gpu_s / (half_gpu_s + v.attained_gpu_s) if v.attained_gpu_s else 1.0,
                 self._urgency(v, now_s),
                 1.0 if v.key in lane else 0.0,
-                gpus / (gpus + self.half_gang_gpus),
+                gpus / (gpus + half_gang),
             ))  # fmt: skip
         return rows
 
     def _urgency(self, view: JobView, now_s: EpochS) -> float:
         annotated = view.annotation.deadline_s if view.annotation is not None else 0
+        if not annotated and view.job.deadline_s is None:
+            return 0.0
         deadlines = [d for d in (annotated, view.job.deadline_s) if d]
         if not deadlines or min(deadlines) <= now_s:
             return 0.0
@@ -164,10 +165,10 @@ def rest_s(view: JobView, *, careful: bool = False) -> float:
         whole_s = float(view.duration_s)
     else:
         whole_s = view.estimate.p90_s if careful else view.estimate.point_s
-    saves = view.annotation is not None and (
-        view.annotation.checkpoint.signal or view.annotation.checkpoint.interval_s
-    )
-    if not saves or not view.attained_gpu_s:
+    if not view.attained_gpu_s or view.annotation is None:
+        return whole_s
+    saving = view.annotation.checkpoint
+    if not (saving.signal or saving.interval_s):
         return whole_s
     done_s = view.attained_gpu_s / max(1, view.job.request.gpus)
     return max(whole_s * LEAST_REST, whole_s - done_s)
