@@ -32,17 +32,19 @@ def queues(draw: st.DrawFn) -> tuple[Observation, Context]:
         replace(j, key=j.key._replace(submit_s=NOW - rng.choice([10, 50_000, 200_000])),
                 deadline_s=rng.choice([None, None, NOW + 900, NOW - 5]))
         if j.state.pending
-        else replace(j, start_s=NOW - rng.choice([600, 7200]),
-                     requeueable=rng.choice([True, True, False, None]))
+        else replace(j, start_s=NOW - rng.choice([600, 7200, 7200, 7200]),
+                     requeueable=rng.choice([True, True, True, True, False, None]))
         for j in obs.jobs
     ]  # fmt: skip
+    ends = [replace(j, end_s=NOW + 8 * HOUR_S) if j.state.running else j for j in jobs]
+    jobs = ends if rng.random() < 0.7 else jobs
     annotations = {
         j.key: Annotation(
-            preemptible=rng.random() < 0.6, debug=rng.random() < 0.4,
+            preemptible=j.state.running and rng.random() < 0.8, debug=rng.random() < 0.4,
             deadline_s=rng.choice([0, NOW + 5000]),
             checkpoint=Checkpoint(signal=rng.choice(["", "USR1"]), interval_s=rng.choice([0, 300])),
         )
-        for j in jobs if rng.random() < 0.7
+        for j in jobs if j.state.running or rng.random() < 0.5
     }  # fmt: skip
     seconds = {j.key: float(rng.choice([60, 4000])) for j in jobs if rng.random() < 0.5}
     ctx = context(
