@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     obs = found.observation
     need = per_gpu_of([j for j in obs.jobs if not j.state.ended])
     wanted = _asked(found, args) if args.gpus or args.nodes else _largest(found)
-    result = fragmentation(obs, found.context.policy.placement, need, wanted)
+    result = fragmentation(obs, found.context, need, wanted)
     data = plain(found, result, wanted)
     if args.json:
         print_json(data)

@@ -15,6 +15,7 @@ from . import (
     admin,
     config,
     doctor,
+    forecast,
     frag,
     history,
     replay,
@@ -29,7 +30,8 @@ from . import (
 from .common import EXIT_CODES
 
 GROUPS = (
-    run, status, top, why, frag, replay, admin, doctor, config, topology, history, sim, setup,
+    run, status, top, why, frag, forecast, replay, admin, doctor, config, topology, history, sim,
+    setup,
 )  # fmt: skip
 
 

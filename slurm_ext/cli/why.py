@@ -99,6 +99,10 @@ def _show(data: Mapping[str, Any]) -> None:
     rank = f", rank {data['rank']} of {data['waiting']}" if data["rank"] >= 0 else ""
     out.print(safe(f"job {data['id']}: {data['verdict']}{rank} (policy {data['policy']})", 200))
     _show_verdict(data)
+    if data["forecast"] is not None:
+        late, latest = (duration(max(0, data["forecast"][q] - data["at_s"]))
+                        for q in ("p50_s", "p90_s"))  # fmt: skip
+        out.print(f"  probably starts within {late} (even odds), {latest} (nine in ten)")
     if data["holds"]:
         where = ", ".join(f"{s['gpus']} GPUs on {s['node']}" for s in data["holds"])
         end_s = data["end_s"]

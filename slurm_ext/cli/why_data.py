@@ -49,6 +49,7 @@ def account_of(found: Capture, step: Step, job: Job, history: Sequence[Change]) 
         "shapes": rooms,
         "would_start_with": _would_start_with(found, job, decision, rooms),
         "fence": _fence(step, job.key),
+        "forecast": _forecast(step, job.key),
         "preempt": next((preempt_of(p) for p in plan.preempt if p.key == job.key), None),
         "victim_for": _victim_for(step, job.key),
         "slurm": {
@@ -158,6 +159,11 @@ def _fence(step: Step, key: JobKey) -> Plain | None:
         if fence.key == key:
             return {"start_s": fence.start_s, "nodes": list(fence.placement.nodes)}
     return None
+
+
+def _forecast(step: Step, key: JobKey) -> Plain | None:
+    found = step.plan.forecasts.get(key)
+    return None if found is None else {"p50_s": found.p50_s, "p90_s": found.p90_s}
 
 
 def _victim_for(step: Step, key: JobKey) -> list[int]:

@@ -19,6 +19,7 @@ from slurm_ext.engine.reserve import PREFIX
 from slurm_ext.engine.settings import Context
 from slurm_ext.errors import SlurmExtError
 from slurm_ext.model.ledger import parse_note, with_note
+from slurm_ext.model.node import natural
 from slurm_ext.model.observation import Observation
 
 KEEP = "keep"
@@ -31,6 +32,7 @@ EXPRESSION = "expression"
 CONFIG = "config"
 CATEGORIES = (
     "user", "account", "job", "node", "partition", "reservation", "qos", "feature", "family",
+    "switch",
 )  # fmt: skip
 """Roles of names: each is replaced by the category and a number."""
 
@@ -107,6 +109,19 @@ ROLES: Mapping[tuple[str, str], str] = {
     ("Annotation", "locality"): KEEP,
     ("Context", "partition_modes"): "partition",
     ("Context", "unmanaged_partitions"): "partition",
+    ("Context", "gpu_speeds"): KEEP,
+    ("ShapeGroup", "nodes"): "node",
+    ("NodeShape", "types"): KEEP,
+    ("NodeShape", "affinity"): KEEP,
+    ("NodeShape", "source"): TEXT,
+    ("Fabric", "name"): MASKED,
+    ("Unit", "name"): "switch",
+    ("Unit", "nodes"): "node",
+    ("Unit", "children"): "switch",
+    ("Finding", "code"): KEEP,
+    ("Finding", "subject"): TEXT,
+    ("Finding", "detail"): TEXT,
+    ("Finding", "remedy"): TEXT,
 }
 """(class, field) -> role of all texts in it; of a mapping, of its keys."""
 
@@ -132,10 +147,10 @@ class Renaming:
         for value in values:
             _Walk(self, note).value(value)
         for category, found in seen.items():
+            ordered = sorted(found, key=lambda name: (natural(name), name))  # as the pool has them
             width = len(str(len(found)))
             self.names[category] = {
-                name: f"{category}{number:0{width}d}"
-                for number, name in enumerate(sorted(found), 1)
+                name: f"{category}{number:0{width}d}" for number, name in enumerate(ordered, 1)
             }
 
     def apply(self, value: Any) -> Any:

@@ -73,7 +73,10 @@ class BackfillConfig:
 
     kind: str
     fences: int
+    depth: int
     durations: str
+    max_slip_s: int
+    slack_fraction: float
     default_limit_s: int
 
 
@@ -119,6 +122,22 @@ class PreemptionConfig:
     max_victims: int
     min_gain: float
     max_restarts: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyConfig:
+    """Section ``topology``; empty paths: not known. The tables are by host list and GPU type."""
+
+    gres_conf: str
+    topology_conf: str
+    topology_name: str
+    speeds: str
+    node_gbps: float
+    oversubscription: float
+    block_gbps: float
+    nvidia_smi: Mapping[str, str]
+    presets: Mapping[str, str]
+    gpu_speeds: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +224,7 @@ class Config:
     levers: LeverConfig
     guard: GuardConfig
     preemption: PreemptionConfig
+    topology: TopologyConfig
     jobs: JobsConfig
     slurm: SlurmConfig
     state: StateConfig
@@ -251,6 +271,7 @@ _SECTIONS: Mapping[str, type] = {
     "levers": LeverConfig,
     "guard": GuardConfig,
     "preemption": PreemptionConfig,
+    "topology": TopologyConfig,
     "jobs": JobsConfig,
     "slurm": SlurmConfig,
     "state": StateConfig,

@@ -14,6 +14,7 @@ from slurm_ext.model.observation import Observation
 
 from .allow import Allowance
 from .cycle import carried
+from .mix import job_mix
 from .policy import Factor, Summed, beside
 from .pool import Demand, Pool, demand_of
 from .search import fit
@@ -98,9 +99,19 @@ def decisive(
     return Decisive("job", "", float(ahead.key.job_id), float(behind.key.job_id))
 
 
+def pool_of(obs: Observation, ctx: Context) -> Pool:
+    """What is free now, with all that placements look at."""
+    running = [j for j in obs.jobs if j.state.occupies]
+    waiting = [j for j in obs.jobs if j.state.pending]
+    return Pool(
+        obs.nodes, running, obs.controller, topology=ctx.topology, speeds=ctx.gpu_speeds,
+        mix=job_mix([*running, *waiting]),
+    )  # fmt: skip
+
+
 def shapes(obs: Observation, ctx: Context, plan: Plan, job: Job) -> list[ShapeRoom]:
     """Where the job could go, by kind of node, the kind with most room first."""
-    pool = Pool(obs.nodes, [j for j in obs.jobs if j.state.occupies], obs.controller)
+    pool = pool_of(obs, ctx)
     for key, decision in plan.decisions.items():
         starts = decision.verdict in (Verdict.START, Verdict.STARTING)
         if starts and key != job.key and decision.placement is not None:
@@ -111,9 +122,9 @@ def shapes(obs: Observation, ctx: Context, plan: Plan, job: Job) -> list[ShapeRo
     share = node_share(demand_of(asking.request, memory_counts=pool.memory_counts), pool)
     here = fit(pool, pool.free, share, allowed.nodes).ok
     ever = fit(pool, pool.capacity, share, allowed.static).ok
-    usable = np.array([n.usable for n in obs.nodes], dtype=np.bool_) & allowed.static
+    usable = np.array([n.usable for n in pool.nodes], dtype=np.bool_) & allowed.static
     groups: dict[object, list[int]] = {}
-    for i, node in enumerate(obs.nodes):
+    for i, node in enumerate(pool.nodes):
         if set(node.partitions) & set(asking.partitions) or allowed.static[i]:
             groups.setdefault(_shape(node), []).append(i)
     free_gpus = pool.typed(pool.free, share.gpu_type)
@@ -121,7 +132,7 @@ def shapes(obs: Observation, ctx: Context, plan: Plan, job: Job) -> list[ShapeRo
     for members in groups.values():
         index = np.array(members)
         up = index[usable[index]]
-        first = obs.nodes[members[0]]
+        first = pool.nodes[members[0]]
         found.append(ShapeRoom(
             gpus={g.type: g.count for g in first.gpus},
             cpus=first.cpus,

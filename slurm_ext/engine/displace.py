@@ -230,11 +230,7 @@ def _placed(
 ) -> Placement:
     mark = pool.checkpoint()
     for movable in chosen:
-        for share in movable.shares:
-            pool.apply(pool.free, share, +1)
-            i = pool.index.get(share.node)
-            if i is not None:
-                pool.used_masks[i] &= ~share.gpu_mask
+        pool.give(movable.shares)
     try:
         found = place(pool, pool.free, demand, allowed.nodes, preference, required=allowed.required)
         return found[0]

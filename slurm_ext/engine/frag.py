@@ -16,12 +16,13 @@ from slurm_ext.model.decision import Placement
 from slurm_ext.model.job import BaseState, Job, JobKey, JobState, Request
 from slurm_ext.model.observation import Observation
 
-from .account import node_share
+from .account import node_share, pool_of
 from .allow import Allowance, Allowed
 from .displace import Movable, cheapest
 from .policy import NodePreference
 from .pool import Demand, Pool, demand_of
 from .search import fit, place, possible
+from .settings import Context
 
 LISTED = 100
 """Nodes described one by one, those with the most GPUs lost first."""
@@ -146,14 +147,14 @@ def target(
 
 
 def fragmentation(
-    obs: Observation, preference: NodePreference, need: PerGpu, wanted: Job | None
+    obs: Observation, ctx: Context, need: PerGpu, wanted: Job | None
 ) -> Fragmentation:
     """What is lost now, for ``wanted`` if there is such a job. Changes nothing, decides nothing."""
     running = [j for j in obs.jobs if j.state.occupies]
-    pool = Pool(obs.nodes, running, obs.controller)
+    pool, preference = pool_of(obs, ctx), ctx.policy.placement
     allowance = Allowance(pool, obs)
     free = pool.typed(pool.free, "")
-    usable = np.array([n.usable for n in obs.nodes], dtype=np.bool_)
+    usable = np.array([n.usable for n in pool.nodes], dtype=np.bool_)
     by_cpus = pool.usable_cpus(pool.free) // max(1, need.cpus)
     by_mem = pool.free.mem // need.mem_mib if need.mem_mib and pool.memory_counts else free
     stranded = np.where(usable, np.maximum(free - np.minimum(by_cpus, by_mem), 0), 0)
@@ -170,14 +171,15 @@ def fragmentation(
     losses = []
     for i in order[:LISTED]:
         short = "" if not stranded[i] else "cpus" if by_cpus[i] <= by_mem[i] else "memory"
-        here = on_node.get(obs.nodes[i].name, [])
+        name = pool.nodes[i].name
+        here = on_node.get(name, [])
         if short:
             culprits = _holder(pool, i, here, short)
         else:
             assert shape is not None
             culprits = _in_the_way(pool, i, here, shape, preference)
         losses.append(NodeLoss(
-            obs.nodes[i].name, obs.nodes[i].gpu_count, int(free[i]), int(stranded[i]),
+            name, pool.nodes[i].gpu_count, int(free[i]), int(stranded[i]),
             int(fragments[i]), short, culprits,
         ))  # fmt: skip
     return Fragmentation(
@@ -268,8 +270,7 @@ def _room(
     jobs = {j.key: j for j in running}
     mark = pool.checkpoint()
     for movable in found.movable:
-        for share in movable.shares:
-            pool.apply(pool.free, share, +1)
+        pool.give(movable.shares)
     pool.take(found.placement.shares)
     moves = []
     for movable in sorted(found.movable, key=lambda m: m.key):

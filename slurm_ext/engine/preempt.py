@@ -81,8 +81,7 @@ def proposals(
         found.append(proposal)
         if proposal.worth and proposal.placement is not None:
             for victim in proposal.victims:
-                for share in jobs.pop(victim.key).alloc:
-                    planner.pool.apply(planner.pool.free, share, +1)
+                planner.pool.give(jobs.pop(victim.key).alloc)
             planner.pool.take(proposal.placement.shares)
     planner.pool.rollback(mark)
     return tuple(found)

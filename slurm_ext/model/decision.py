@@ -74,11 +74,16 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """A promise to a blocked job: it can start at ``start_s`` on these nodes if limits hold."""
+    """A promise to a blocked job: it can start at ``start_s`` on these nodes if limits hold.
+
+    ``held_s``: from when on room is kept for it; later than ``start_s`` only with slack, which
+    means "no later than then".
+    """
 
     key: JobKey
     start_s: EpochS
     placement: Placement
+    held_s: EpochS = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +138,13 @@ class Preemption:
     optimal: bool = True
 
 
+class Forecast(NamedTuple):
+    """When a job will probably start: by ``p50_s`` with even odds, by ``p90_s`` nine in ten."""
+
+    p50_s: EpochS
+    p90_s: EpochS
+
+
 class Lever(StrEnum):
     """The ways to steer a job, safest first (one patch may combine those of one call)."""
 
@@ -180,8 +192,9 @@ class ReservationSpec:
 class Plan:
     """The whole outcome of one decide(): one decision a job, fences, patches, when to wake.
 
-    ``preempt``: proposals only, see :class:`Preemption`.
-    ``modes``: the mode in force per partition after the guard (it may lower one).
+    ``forecasts`` of all jobs that wait for room. ``preempt``: proposals only, see
+    :class:`Preemption`. ``modes``: the mode in force per partition after the guard (it may lower
+    one).
     ``wake_at_s``: look again no later than this (None: the ordinary interval).
     ``stats``: counters of the cycle for status and metrics.
     """
@@ -191,6 +204,7 @@ class Plan:
     decisions: Mapping[JobKey, Decision]
     order: tuple[JobKey, ...] = ()
     fences: tuple[Fence, ...] = ()
+    forecasts: Mapping[JobKey, Forecast] = field(default_factory=dict)
     patches: tuple[JobPatch, ...] = ()
     reserve: tuple[ReservationSpec, ...] = ()
     unreserve: tuple[str, ...] = ()

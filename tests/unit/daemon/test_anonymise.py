@@ -25,6 +25,10 @@ from slurm_ext.model.job import JobKey, Request
 from slurm_ext.model.ledger import LedgerEntry, UndoNote, with_note
 from slurm_ext.model.observation import Observation, Partition, Reservation
 from slurm_ext.model.plain import to_plain
+from slurm_ext.topology.fabric import Rates
+from slurm_ext.topology.fabric_text import parse_topology
+from slurm_ext.topology.presets import PRESETS
+from slurm_ext.topology.site import ShapeGroup, SiteTopology
 from tests.builders import NOW, context, job, node, observation
 from tests.property.test_decide import clusters
 
@@ -45,14 +49,20 @@ def kinds_in(hint: Any) -> Iterator[type]:
 
 
 def texts() -> set[tuple[str, str]]:
-    """(class, field) of every field that can hold a text, from the two roots down."""
-    found, todo, done = set(), [Observation, Context], set()
+    """(class, field) of every field that can hold a text, from the roots down.
+
+    The engine knows the topology as a protocol only, so it is a root of its own.
+    """
+    found, todo, done = set(), [Observation, Context, SiteTopology], set()
     while todo:
         kind = todo.pop()
         if kind in done:
             continue
         done.add(kind)
+        given = {f.name for f in fields(kind) if f.init} if is_dataclass(kind) else None
         for name, hint in get_type_hints(kind).items():
+            if given is not None and name not in given:
+                continue  # worked out from the others
             for inner in kinds_in(hint):
                 if inner is str:
                     found.add((kind.__name__, name))
@@ -111,6 +121,7 @@ def rich() -> tuple[Observation, Context]:
         memory=Memory(waste={"secret-part": 1}, broken={"gpu": NOW}, wanting={first.key: NOW}),
         annotations={second.key: Annotation(family="secret-family")},
         estimates={second.key: Estimate(1.0, 2.0, 3.0, 2.0, 5, "user")},
+        topology=site("secret-n"),
     )  # fmt: skip
     return obs, ctx
 
@@ -218,8 +229,19 @@ def sample(hint: Any) -> Any:
 
 def filled() -> Context:
     hints = get_type_hints(Context)
-    values = {n: sample(h) for n, h in hints.items() if n != "policy"}
-    return Context(policy=context("multifactor").policy, **values)
+    values = {n: sample(h) for n, h in hints.items() if n not in ("policy", "topology")}
+    return Context(policy=context("multifactor").policy, topology=site("n"), **values)
+
+
+def site(name: str) -> SiteTopology:
+    """Two nodes with islands of NVLinks, each under a switch of its own."""
+    switches = "\n".join(
+        [f"SwitchName={name}-s1 Nodes={name}1", f"SwitchName={name}-s2 Nodes={name}2",
+         f"SwitchName={name}-top Switches={name}-s1,{name}-s2"]
+    )  # fmt: skip
+    shape = replace(PRESETS["dgx1-v100"].shape, source="secret")
+    return SiteTopology((ShapeGroup((f"{name}1", f"{name}2"), shape),), parse_topology(switches),
+                        Rates())  # fmt: skip
 
 
 def test_every_field_of_the_context_is_in_the_snapshot(tmp_path: Any) -> None:

@@ -51,7 +51,7 @@ def search(obs: Observation, costs: dict[int, float], wanted: Job, **options: in
     before = pool.checkpoint()
     found = cheapest(pool, demand, allowed, BestFit(), movable, **options)
     assert (pool.free.gpus == before[0].gpus).all()
-    assert pool.used_masks == before[1]
+    assert pool.slots.checkpoint()[0] == before[1][0]
     best = None
     for size in range(len(movable) + 1):
         for chosen in combinations(movable, size):

@@ -12,10 +12,9 @@ from slurm_ext.engine.frag import (
     per_gpu_of,
     target,
 )
-from slurm_ext.engine.parts.placement import BestFit
 from slurm_ext.model.job import Job, NodeShare, Request
 from slurm_ext.model.observation import Observation
-from tests.builders import NOW, job, node, observation
+from tests.builders import NOW, context, job, node, observation
 
 
 def hog(job_id: int, name: str, gpus: int, cpus: int, mem: int = 0) -> Job:
@@ -24,7 +23,7 @@ def hog(job_id: int, name: str, gpus: int, cpus: int, mem: int = 0) -> Job:
 
 
 def look(obs: Observation, wanted: Job | None = None, need: PerGpu | None = None) -> Fragmentation:
-    return fragmentation(obs, BestFit(), need or PerGpu(), wanted)
+    return fragmentation(obs, context("fifo"), need or PerGpu(), wanted)
 
 
 def test_gpus_without_cpus_are_stranded_by_the_job_that_holds_the_cpus() -> None:
