@@ -69,7 +69,7 @@ def frontier(
         if wide:
             found.append(view)
             continue
-        shape, allowed = planner.shape(view), planner.allowed(view)
+        shape, allowed = planner.asked(view)
         key = (shape.number, allowed.number)
         if key not in seen:
             seen[key] = possible(planner.pool, free, shape.demand, allowed.nodes, allowed.required)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from slurm_ext.model.decision import Decision, Fence, Placement, Reason, Stage, Term, Verdict
-from slurm_ext.model.job import JobKey, NodeShare
+from slurm_ext.model.job import JobKey, NodeShare, Request
 from slurm_ext.model.observation import Observation
 from slurm_ext.model.units import EpochS
 
@@ -57,6 +55,7 @@ class Planner:
     fences: list[Fence] = field(default_factory=list)
     starts: int = 0
     started: list[tuple[JobView, tuple[NodeShare, ...]]] = field(default_factory=list)
+    _asked: dict[JobKey, tuple[Shape, Allowed]] = field(default_factory=dict)
     _shapes: dict[int, Shape] = field(default_factory=dict)
     _shape_of_value: dict[object, Shape] = field(default_factory=dict)
     _failed: dict[tuple[int, int], tuple[int, tuple[Reason, ...]]] = field(default_factory=dict)
@@ -75,10 +74,22 @@ class Planner:
                 running = self._throttles.get(job.array_job_id, 0)
                 self._throttles[job.array_job_id] = running + 1
 
+    def asked(self, view: JobView) -> tuple[Shape, Allowed]:
+        """What the job asks for, and where it may run if it starts when it becomes eligible."""
+        found = self._asked.get(view.key)
+        if found is None:
+            allowed = self.allowance.of(view.job, view.eligible_s, self.blocked.limit_s(view))
+            found = self._asked[view.key] = self._shape(view.job.request), allowed
+        return found
+
     def shape(self, view: JobView) -> Shape:
-        """The demand of a job with its number, shared between equal requests."""
-        request = view.job.request
-        # By identity first: the adapters share equal requests, and hashing one is dear.
+        return self.asked(view)[0]
+
+    def allowed(self, view: JobView) -> Allowed:
+        return self.asked(view)[1]
+
+    def _shape(self, request: Request) -> Shape:
+        """Shared between equal requests; by identity first: hashing one is dear."""
         found = self._shapes.get(id(request))
         if found is None:
             found = self._shape_of_value.get(request)
@@ -88,10 +99,6 @@ class Planner:
                 self._shape_of_value[request] = found
             self._shapes[id(request)] = found
         return found
-
-    def allowed(self, view: JobView) -> Allowed:
-        """Where the job may run if it starts when it becomes eligible."""
-        return self.allowance.of(view.job, view.eligible_s, self.blocked.limit_s(view))
 
     def keep_place(self, view: JobView) -> None:
         """Reserve the place of a job let go earlier, where it is still free.
@@ -134,7 +141,7 @@ class Planner:
     # -- one job -------------------------------------------------------------------------
 
     def _decide(self, view: JobView, rank: int, terms: tuple[Term, ...]) -> Decision:
-        shape, allowed = self.shape(view), self.allowed(view)
+        shape, allowed = self.asked(view)
         memo = (shape.number, allowed.number)
         failed = self._failed.get(memo)
         hole_s = self.promises.hole_s(view)
@@ -271,14 +278,14 @@ class Planner:
         limit_s = self.blocked.limit_s(view)
         # Where a reservation is ahead Slurm goes by the limit: that is tried last.
         for duration_s in dict.fromkeys((view.duration_s, limit_s)):
-            found = moments(
+            found, spans = moments(
                 self.profile, demand, static.nodes, static.required, duration_s, after_s
             )
             for start_s in found[:TRIES].tolist():
                 allowed = self.allowance.of(view.job, start_s, limit_s)
-                free = self.profile.between(
-                    start_s, start_s + view.duration_s, np.flatnonzero(allowed.nodes)
-                )
+                nodes = spans.at(start_s)
+                nodes = nodes[allowed.nodes[nodes]]
+                free = self.profile.between(start_s, start_s + view.duration_s, nodes)
                 placed = place(self.pool, free, demand, allowed.nodes, self.policy.placement,
                                required=allowed.required)  # fmt: skip
                 if placed:

@@ -58,7 +58,8 @@ class IdealDriver:
         self.cluster = Cluster(spec)
         self.label = label or f"ideal {context.policy.name} {context.backfill.kind}"
         # Observe: nothing is reconciled, the plan itself is what is wanted.
-        self.context = replace(context, mode=Mode.OBSERVE, partition_modes={})
+        backfill = replace(context.backfill, forecast=False)
+        self.context = replace(context, mode=Mode.OBSERVE, partition_modes={}, backfill=backfill)
         self.memory = self.context.memory
         self.kill = kill
         self.round_s = round_s

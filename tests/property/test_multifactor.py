@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurm_ext.engine.cycle import decide
@@ -56,7 +56,7 @@ def queues(draw: st.DrawFn) -> tuple[Observation, Context]:
     return replace(obs, jobs=tuple(jobs)), replace(ctx, policy=policy)
 
 
-RANDOM = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+RANDOM = settings(max_examples=100)
 
 
 @RANDOM

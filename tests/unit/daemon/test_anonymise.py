@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from slurm_ext.daemon.anonymise import KEEP, NOTE, ROLES, Renaming, anonymise
 from slurm_ext.daemon.capture import Capture, load, save
@@ -200,7 +200,7 @@ def test_a_rich_queue_is_decided_alike() -> None:
     assert_the_same_plan(*rich())
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80)
 @given(clusters())
 def test_any_queue_is_decided_alike(obs: Observation) -> None:
     assert_the_same_plan(obs, context("multifactor"))

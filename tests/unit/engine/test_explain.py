@@ -87,7 +87,7 @@ def test_a_missing_fact_never_raises() -> None:
     assert sentence(Reason("no_such_code", Stage.PLACE)) == "no_such_code"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(clusters())
 def test_every_decision_can_be_told(obs: Observation) -> None:
     for decision in decide(obs, context("multifactor")).plan.decisions.values():
@@ -127,7 +127,7 @@ def test_equal_jobs_go_by_id() -> None:
     assert decisive(first, second, {}).term == "job"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(clusters())
 def test_factors_explain_the_order_they_are_shown_for(obs: Observation) -> None:
     ctx = context("multifactor")
