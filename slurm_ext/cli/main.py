@@ -13,16 +13,21 @@ from slurm_ext.errors import ConfigError, SlurmExtError
 
 from . import (
     admin,
+    annotate,
+    completion,
     config,
     doctor,
     forecast,
     frag,
     history,
+    policy,
     replay,
     run,
     setup,
     sim,
     status,
+    submit,
+    template,
     top,
     topology,
     why,
@@ -31,7 +36,7 @@ from .common import EXIT_CODES
 
 GROUPS = (
     run, status, top, why, frag, forecast, replay, admin, doctor, config, topology, history, sim,
-    setup,
+    policy, setup, submit, annotate, template, completion,
 )  # fmt: skip
 
 
@@ -52,7 +57,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code."""
-    args = build_parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["submit"]:
+        words = submit.shielded(words)
+    args = build_parser().parse_args(words)
     try:
         code: int = args.run(args)
         sys.stdout.flush()

@@ -30,6 +30,7 @@ NOTE = "note"
 COMMENT = "comment"
 EXPRESSION = "expression"
 CONFIG = "config"
+VALUES = "values"
 CATEGORIES = (
     "user", "account", "job", "node", "partition", "reservation", "qos", "feature", "family",
     "switch",
@@ -110,6 +111,7 @@ ROLES: Mapping[tuple[str, str], str] = {
     ("Context", "partition_modes"): "partition",
     ("Context", "unmanaged_partitions"): "partition",
     ("Context", "gpu_speeds"): KEEP,
+    ("Context", "bad_annotations"): VALUES,
     ("ShapeGroup", "nodes"): "node",
     ("NodeShape", "types"): KEEP,
     ("NodeShape", "affinity"): KEEP,
@@ -198,6 +200,8 @@ class _Walk:
         role = self._renaming.roles.get(kind)
         if role is None:
             return self.value(value)
+        if role == VALUES:
+            return dict.fromkeys(value, MASKED)
         if role == CONFIG:
             return {k: v for k, v in value.items() if k.startswith(CONFIG_KEPT)}
         return self._all(value, role)

@@ -79,6 +79,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
         kept=settled(occupying, ctx.memory.promises, ctx.memory.kept),
     )
     decisions = _all_decisions(planner, asides, occupying)
+    _tell_bad_annotations(decisions, ctx)
     reserve, unreserve = reservations(obs, planner.fences, modes, ctx.levers)
     entries = {**reconciler.entries}
     for entry in surrendered:
@@ -168,6 +169,15 @@ def _all_decisions(
     for job in occupying:
         decisions[job.key] = Decision(job.key, Verdict.RUNNING, running, start_s=job.start_s)
     return decisions
+
+
+def _tell_bad_annotations(decisions: dict[JobKey, Decision], ctx: Context) -> None:
+    """A bad annotation changes nothing but what is said about its job."""
+    for key, problem in ctx.bad_annotations.items():
+        if key in decisions:
+            told = reason("bad_annotation", Stage.VIEW, problem=problem)
+            decision = decisions[key]
+            decisions[key] = replace(decision, reasons=(*decision.reasons, told))
 
 
 def _wake(planner: Planner, now_s: int) -> int | None:

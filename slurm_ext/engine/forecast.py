@@ -22,7 +22,8 @@ from slurm_ext.model.units import EpochS
 from .durations import planned_s
 from .planner import Planner
 from .pool import BoolArray, Demand, IntArray
-from .profile import Profile, Release
+from .profile import Profile
+from .steps import Release
 from .timeline import releases
 from .view import JobView
 

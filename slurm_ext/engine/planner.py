@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from slurm_ext.model.decision import Decision, Fence, Placement, Reason, Stage, Term, Verdict
 from slurm_ext.model.job import JobKey, NodeShare, Request
@@ -16,15 +17,16 @@ from .earliest import moments
 from .explain import bandwidth, reason
 from .policy import Policy
 from .pool import Demand, Pool, demand_of
-from .profile import Profile, Release, Token
+from .profile import Profile, Token
 from .promises import Promises
 from .search import place, repeated
 from .settings import BackfillSettings, Promise
+from .steps import Release
 from .view import JobView
 
 ALTERNATIVES = 2
 
-TRIES = 64
+TRIES = 16
 """Moments tried for a demand of units, whose search is optimistic, before it is given up."""
 
 
@@ -34,6 +36,17 @@ class Shape:
 
     number: int
     demand: Demand
+
+
+class Failure(NamedTuple):
+    """Why a shape does not start now, with a run time of ``hole_s`` or more.
+
+    ``hopeless``: no later start was found either. What is free only shrinks during a walk.
+    """
+
+    hole_s: int
+    hopeless: bool
+    reasons: tuple[Reason, ...]
 
 
 @dataclass(slots=True)
@@ -58,7 +71,7 @@ class Planner:
     _asked: dict[JobKey, tuple[Shape, Allowed]] = field(default_factory=dict)
     _shapes: dict[int, Shape] = field(default_factory=dict)
     _shape_of_value: dict[object, Shape] = field(default_factory=dict)
-    _failed: dict[tuple[int, int], tuple[int, tuple[Reason, ...]]] = field(default_factory=dict)
+    _failed: dict[tuple[int, int], Failure] = field(default_factory=dict)
     _blocked_partitions: dict[str, JobKey] = field(default_factory=dict)
     _throttles: dict[int, int] = field(default_factory=dict)
 
@@ -147,12 +160,12 @@ class Planner:
         hole_s = self.promises.hole_s(view)
         if (
             failed is not None
-            and hole_s >= failed[0]
-            and not self.promises.wanted
+            and hole_s >= failed.hole_s
+            and (failed.hopeless or not self.promises.wanted)
             and view.key not in self.promises.tokens
             and self.settings.kind != "none"
         ):
-            return Decision(view.key, _verdict_of(failed[1]), failed[1], rank, terms)
+            return Decision(view.key, _verdict_of(failed.reasons), failed.reasons, rank, terms)
         blocked_by = self._strict_block(view)
         if blocked_by is not None:
             why = reason("behind_blocked", Stage.BACKFILL, blocked_job=blocked_by.job_id)
@@ -178,7 +191,8 @@ class Planner:
             return Decision(view.key, Verdict.WAIT, (short,), rank, terms)
         decision = self._wait(view, shape, allowed, hole_s, token)
         if decision.start_s is None:
-            self._failed[memo] = hole_s, decision.reasons
+            hopeless = self.promises.wanted or decision.verdict is Verdict.NEVER
+            self._failed[memo] = Failure(hole_s, hopeless, decision.reasons)
         return replace(decision, rank=rank, terms=terms)
 
     def _strict_block(self, view: JobView) -> JobKey | None:

@@ -150,9 +150,10 @@ class Context:
     """Everything decide() needs besides the observation.
 
     ``estimates`` of pending and running jobs; a job without one is planned with its limit.
-    ``annotations`` of jobs that carry a valid one. ``attained_gpu_s``: GPU-seconds a job has had
-    before its last requeue. ``topology``: links inside nodes and switches between them.
-    ``gpu_speeds``: relative speed of GPU types (1 where not named).
+    ``annotations`` of jobs that carry a valid one; ``bad_annotations``: what is wrong with the
+    others', which are plain jobs. ``attained_gpu_s``: GPU-seconds a job has had before its last
+    requeue. ``topology``: links inside nodes and switches between them. ``gpu_speeds``: relative
+    speed of GPU types (1 where not named).
     """
 
     policy: Policy
@@ -168,6 +169,7 @@ class Context:
     jobs: JobSettings = field(default_factory=JobSettings)
     estimates: Mapping[JobKey, Estimate] = field(default_factory=dict)
     annotations: Mapping[JobKey, Annotation] = field(default_factory=dict)
+    bad_annotations: Mapping[JobKey, str] = field(default_factory=dict)
     attained_gpu_s: Mapping[JobKey, float] = field(default_factory=dict)
     topology: Topology = UNKNOWN
     gpu_speeds: Mapping[str, float] = field(default_factory=dict)

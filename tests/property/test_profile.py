@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from slurm_ext.engine.earliest import moments
 from slurm_ext.engine.pool import Demand, Pool
-from slurm_ext.engine.profile import Profile, Release, Token
+from slurm_ext.engine.profile import Profile, Token
+from slurm_ext.engine.steps import Release
 from slurm_ext.model.job import NodeShare
 from slurm_ext.model.observation import Controller
 from tests.builders import NOW, job, node
