@@ -1,14 +1,17 @@
-"""Slurm's own multifactor order, with our placement and backfill."""
+"""The default: Slurm's own priority, and what matters to deep-learning queues beside it."""
 
-from slurm_ext.engine.parts.ordering import SlurmPriority
 from slurm_ext.engine.parts.placement import Weighted
+from slurm_ext.engine.parts.weighted import WeightedFactors
 from slurm_ext.engine.policy import Policy
 
 POLICY = Policy(
     name="multifactor",
-    summary="the site's own priorities; what changes is where and when jobs are placed",
-    ordering=SlurmPriority(),
+    summary="Slurm's priority, age, expected GPU time, deadline and debug lane; bounded waiting",
+    ordering=WeightedFactors(),
     placement=Weighted(),
-    cite="https://slurm.schedmd.com/priority_multifactor.html",
+    cite="https://slurm.schedmd.com/priority_multifactor.html; Gu et al., NSDI 2019 (remaining "
+    "service)",
+    differs="Slurm's factors come in as one: its own sum; with all other weights and max_wait_s 0 "
+    "the order is Slurm's",
     needs=("priority",),
 )

@@ -16,8 +16,8 @@ from slurm_ext.daemon.snapshot import snapshot
 from slurm_ext.errors import SlurmExtError
 
 from .common import add_config_options, console, print_json, read_config, safe
+from .replay import capture
 from .tables import duration
-from .why import capture
 
 Plain = dict[str, Any]
 

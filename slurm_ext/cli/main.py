@@ -18,8 +18,10 @@ from . import (
     config,
     doctor,
     forecast,
+    frag,
     history,
     policy,
+    replay,
     run,
     setup,
     sim,
@@ -33,24 +35,9 @@ from . import (
 from .common import EXIT_CODES
 
 GROUPS = (
-    run,
-    status,
-    top,
-    why,
-    forecast,
-    admin,
-    doctor,
-    config,
-    topology,
-    history,
-    sim,
-    policy,
-    setup,
-    submit,
-    annotate,
-    template,
-    completion,
-)
+    run, status, top, why, frag, forecast, replay, admin, doctor, config, topology, history, sim,
+    policy, setup, submit, annotate, template, completion,
+)  # fmt: skip
 
 
 def build_parser() -> argparse.ArgumentParser:

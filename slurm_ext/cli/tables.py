@@ -37,6 +37,9 @@ def show_plan(data: Plain, *, everything: bool) -> None:
     for fence in data["fences"]:
         in_s = fence["start_s"] - data["at_s"]
         out.print(f"promised: job {fence['job_id']} in {in_s} s on {','.join(fence['nodes'])}")
+    for plan in (p for p in data.get("preempt", ()) if p["victims"]):
+        text = f"preemption for job {plan['job_id']} (a proposal): {plan['reason']['text']}"
+        out.print(safe(text, 300))
     if data["patches"]:
         out.print(_patches(data["patches"]))
     for line in (*data["problems"], *data["errors"]):

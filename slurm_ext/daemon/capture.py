@@ -14,12 +14,12 @@ from slurm_ext.engine.cycle import Step, decide
 from slurm_ext.engine.settings import Context
 from slurm_ext.engine.topology import UNKNOWN
 from slurm_ext.errors import SlurmExtError
-from slurm_ext.model.job import Job
-from slurm_ext.model.ledger import parse_note, with_note
 from slurm_ext.model.observation import Observation
 from slurm_ext.model.plain import from_plain, to_plain
 from slurm_ext.policies import get
 from slurm_ext.topology.site import SiteTopology
+
+from .anonymise import anonymise
 
 FORMAT = 2
 
@@ -112,37 +112,6 @@ def _read(path: Path, document: dict[str, Any]) -> Capture:
 
 
 def anonymous(capture: Capture) -> Capture:
-    """The same capture with users, accounts, names and texts replaced; verdicts stay the same.
-
-    Node, partition and feature names stay: the plan rests on them.
-    """
-    users: dict[str, str] = {}
-    accounts: dict[str, str] = {}
-
-    def masked(job: Job) -> Job:
-        return replace(
-            job,
-            name=f"job{job.job_id}",
-            user=users.setdefault(job.user, f"user{len(users) + 1}"),
-            account=accounts.setdefault(job.account, f"account{len(accounts) + 1}"),
-            uid=-1,
-            admin_comment=with_note("", parse_note(job.admin_comment)),
-            dependency="masked" if job.dependency else "",
-            comment=capture.context.jobs.optout
-            if capture.context.jobs.optout and capture.context.jobs.optout in job.comment
-            else "",
-        )
-
-    obs = capture.observation
-    observation = replace(
-        obs,
-        jobs=tuple(masked(j) for j in obs.jobs),
-        nodes=tuple(replace(n, reason="") for n in obs.nodes),
-        reservations=tuple(replace(r, users=(), accounts=()) for r in obs.reservations),
-        problems=(),
-    )
-    ctx = capture.context
-    unnamed = {key: replace(one, family="") for key, one in ctx.annotations.items()}
-    bad = dict.fromkeys(ctx.bad_annotations, "masked")
-    ctx = replace(ctx, annotations=unnamed, bad_annotations=bad)
-    return replace(capture, observation=observation, context=ctx, recorded="")
+    """The same capture without names; its plan is the same up to the renaming."""
+    observation, context, _ = anonymise(capture.observation, capture.context)
+    return Capture(observation, context)

@@ -114,6 +114,17 @@ class GuardConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class PreemptionConfig:
+    """Section ``preemption``; ``min_gain`` is a ratio of GPU-seconds."""
+
+    enabled: bool
+    jobs: int
+    max_victims: int
+    min_gain: float
+    max_restarts: int
+
+
+@dataclass(frozen=True, slots=True)
 class TopologyConfig:
     """Section ``topology``; empty paths: not known. The tables are by host list and GPU type."""
 
@@ -212,6 +223,7 @@ class Config:
     backfill: BackfillConfig
     levers: LeverConfig
     guard: GuardConfig
+    preemption: PreemptionConfig
     topology: TopologyConfig
     jobs: JobsConfig
     slurm: SlurmConfig
@@ -258,6 +270,7 @@ _SECTIONS: Mapping[str, type] = {
     "backfill": BackfillConfig,
     "levers": LeverConfig,
     "guard": GuardConfig,
+    "preemption": PreemptionConfig,
     "topology": TopologyConfig,
     "jobs": JobsConfig,
     "slurm": SlurmConfig,

@@ -11,6 +11,7 @@ from slurm_ext.engine.settings import (
     JobSettings,
     LeverSettings,
     Memory,
+    PreemptionSettings,
 )
 from slurm_ext.engine.topology import UNKNOWN, Topology
 from slurm_ext.model.decision import Mode
@@ -19,7 +20,7 @@ from slurm_ext.model.ledger import LedgerEntry
 from slurm_ext.policies import for_daemon
 
 from .annotations import Annotations
-from .config import Config
+from .config import Config, plain
 
 
 def context(
@@ -75,6 +76,9 @@ def context(
             max_deferral_s=guard.max_deferral_s,
             idle_waste_cycles=guard.idle_waste_cycles,
             idle_waste_gpus=guard.idle_waste_gpus,
+        ),
+        preemption=PreemptionSettings(
+            **plain(config.preemption), min_runtime_s=guard.min_runtime_before_requeue_s
         ),
         jobs=JobSettings(config.jobs.optout, config.jobs.interactive),
         annotations=annotations.good if annotations is not None else {},

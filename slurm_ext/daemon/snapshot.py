@@ -7,7 +7,16 @@ from typing import Any
 
 from slurm_ext import __version__
 from slurm_ext.engine.explain import sentence
-from slurm_ext.model.decision import Decision, Fence, JobPatch, Placement, Plan, Verdict
+from slurm_ext.model.decision import (
+    Decision,
+    Fence,
+    JobPatch,
+    Placement,
+    Plan,
+    Preemption,
+    Reason,
+    Verdict,
+)
 from slurm_ext.model.job import Job
 from slurm_ext.model.node import Node
 from slurm_ext.model.units import indices_of
@@ -44,9 +53,34 @@ def snapshot(result: CycleResult, config: Config) -> Plain:
         "patches": [_patch(p) for p in plan.patches],
         "reserve": [{"name": r.name, "nodes": list(r.nodes)} for r in plan.reserve],
         "unreserve": list(plan.unreserve),
+        "preempt": [preempt_of(p) for p in plan.preempt],
         "problems": [f"{p.kind} {p.subject}: {p.detail}" for p in obs.problems],
         "errors": [f"job {p.address}: {o.detail}" for p, o in result.applied.errors],
     }
+
+
+def reason_of(reason: Reason) -> Plain:
+    """One reason with its sentence."""
+    return {"code": reason.code, "stage": str(reason.stage), "text": sentence(reason),
+            "facts": dict(reason.facts), "would_change": reason.would_change}  # fmt: skip
+
+
+def preempt_of(proposal: Preemption) -> Plain:
+    """A preemption plan; costs and gain in GPU-seconds."""
+    return {
+        "job_id": proposal.key.job_id,
+        "worth": proposal.worth,
+        "reason": reason_of(proposal.reason),
+        "cost_gpu_s": proposal.cost_gpu_s,
+        "gain_gpu_s": proposal.gain_gpu_s,
+        "optimal": proposal.optimal,
+        "nodes": list(proposal.placement.nodes) if proposal.placement else [],
+        "victims": [
+            {"id": v.address, "nodes": list(v.nodes), "gpus": v.gpus, "lost_gpu_s": v.lost_gpu_s,
+             "grace_gpu_s": v.grace_gpu_s, "restart_gpu_s": v.restart_gpu_s}
+            for v in proposal.victims
+        ],
+    }  # fmt: skip
 
 
 def summary(result: CycleResult) -> Plain:
@@ -84,10 +118,7 @@ def _job(job: Job, decision: Decision, plan: Plan) -> Plain:
         "verdict": str(decision.verdict),
         "rank": decision.rank,
         "terms": {t.name: t.value for t in decision.terms},
-        "reasons": [
-            {"code": r.code, "stage": str(r.stage), "text": sentence(r), "facts": dict(r.facts)}
-            for r in decision.reasons
-        ],
+        "reasons": [reason_of(r) for r in decision.reasons],
         "placement": _placement(decision.placement),
         "alternatives": [_placement(a) for a in decision.alternatives],
         "start_s": decision.start_s,

@@ -43,7 +43,7 @@ class Blocked:
                 self._never[key] = None
             else:
                 self._never[key] = reason(
-                    "never_fits", Stage.PLACE, "asks for less per node or another partition"
+                    "never_fits", Stage.PLACE, "ask for less per node, or another partition"
                 )
         return self._never[key]
 

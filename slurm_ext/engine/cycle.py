@@ -16,7 +16,9 @@ from .forecast import forecasts
 from .frontier import exposed_free, frontier, plugs
 from .mix import job_mix
 from .planner import Planner
+from .policy import beside
 from .pool import Pool
+from .preempt import proposals
 from .promises import settled
 from .reconcile import Reconciler
 from .reserve import reservations
@@ -53,7 +55,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
     soon = list(timeline)
     planner = Planner(obs, pool, ctx.policy, ctx.backfill, timeline,
                       ctx.guard.max_starts_per_cycle, ctx.memory.promises)  # fmt: skip
-    ordered = _ordered(views, ctx, obs.now_s)
+    ordered = _ordered(views, occupying, ctx, obs.now_s)
     for view, _ in ordered:
         if view.let_go:
             planner.keep_place(view)
@@ -95,6 +97,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
         patches=tuple(reconciler.patches),
         reserve=tuple(reserve),
         unreserve=tuple(unreserve),
+        preempt=proposals(obs, ctx, planner, in_order, occupying),
         modes=modes,
         wake_at_s=wake_at_s,
         stats={
@@ -147,9 +150,9 @@ def _sort(obs: Observation, ctx: Context) -> tuple[list[JobView], list[Aside], l
 
 
 def _ordered(
-    views: Sequence[JobView], ctx: Context, now_s: int
+    views: Sequence[JobView], running: Sequence[Job], ctx: Context, now_s: int
 ) -> list[tuple[JobView, tuple[Term, ...]]]:
-    terms = ctx.policy.ordering.terms(views, now_s)
+    terms = beside(ctx.policy.ordering, running, ctx.annotations).terms(views, now_s)
     paired = list(zip(views, terms, strict=True))
     paired.sort(key=lambda p: (*[t.value for t in p[1]], p[0].job.key))
     return paired

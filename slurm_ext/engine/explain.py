@@ -55,10 +55,15 @@ SENTENCES: Mapping[str, str] = {
     "array_behind_fence": "only {fit} of its tasks could start without delaying job {fence_job}",
     "fenced": "promised a start in {in_s} s on {nodes}",
     "no_release_helps": "no expected end of a running job makes room for it",
+    # preempt: proposals
+    "preempt_worth": "requeueing {victims} would start it now: costs {cost_gpu_s} GPU-seconds, "
+    "saves {gain_gpu_s} of waiting",
+    "preempt_dear": "requeueing {victims} would start it now, but costs {cost_gpu_s} GPU-seconds "
+    "and saves only {gain_gpu_s}, less than {min_gain} times that",
+    "preempt_none": "no set of preemptible jobs makes room for it ({candidates} could be requeued)",
     # reconcile and guard
     "let_go": "let go {ago_s} s ago; Slurm has not started it yet",
     "start_budget": "the limit of {limit} starts a cycle is reached",
-    "idle_waste": "GPUs stood idle for {cycles} cycles: partition {partition} falls back to order",
     "max_deferral": "deferred for {deferred_s} s in all; from now on it belongs to Slurm",
     "not_started": "let go {times} times, but Slurm did not start it: it asks for something "
     "that is not modelled; from now on it belongs to Slurm",
@@ -77,7 +82,7 @@ def sentence(reason: Reason) -> str:
         text = template.format(**facts)
     except (KeyError, IndexError, ValueError):
         text = f"{reason.code} {facts}"
-    return f"{text}; {reason.would_change}" if reason.would_change else text
+    return f"{text}; would help: {reason.would_change}" if reason.would_change else text
 
 
 def reason(code: str, stage: Stage, would_change: str = "", **facts: Fact) -> Reason:
@@ -111,13 +116,13 @@ def why_not_placed(pool: Pool, free: Free, job: Job, demand: Demand, allowed: Al
     if not with_cpus.any() and with_gpus.any():
         best = int(free.cpus[with_gpus].max())
         return reason(
-            "cpus_short", Stage.PLACE, f"asks for at most {best} CPUs per node",
+            "cpus_short", Stage.PLACE, f"ask for at most {best} CPUs per node",
             nodes_gpus=int(with_gpus.sum()), cpus=demand.cpus, best=best,
         )  # fmt: skip
     if with_cpus.any() and not (with_cpus & (free.mem >= demand.mem_mib)).any():
         best = int(free.mem[with_cpus].max())
         return reason(
-            "memory_short", Stage.PLACE, f"asks for at most {best} MiB per node",
+            "memory_short", Stage.PLACE, f"ask for at most {best} MiB per node",
             nodes_gpus=int(with_cpus.sum()), mem_mib=demand.mem_mib, best=best,
         )  # fmt: skip
     if job.request.required_nodes:
@@ -140,7 +145,7 @@ def _gpus_short(pool: Pool, free: Free, demand: Demand, allowed: Allowed) -> Rea
     if demand.uniform and int((here >= demand.gpus).sum()) < demand.nodes_min:
         best = int(here.max(initial=0))
         return reason(
-            "fragmented", Stage.PLACE, f"asks for at most {best} GPUs per node",
+            "fragmented", Stage.PLACE, f"ask for at most {best} GPUs per node",
             need=demand.gpus, nodes_need=demand.nodes_min, free=int(here.sum()), best=best,
             nodes_fit=int((here >= demand.gpus).sum()),
         )  # fmt: skip

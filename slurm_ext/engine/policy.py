@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, cast, runtime_checkable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NamedTuple,
+    Protocol,
+    TypeGuard,
+    cast,
+    runtime_checkable,
+)
 
 import numpy as np
 import numpy.typing as npt
@@ -13,14 +21,19 @@ from slurm_ext.errors import PolicyError
 from slurm_ext.model.decision import Term
 from slurm_ext.model.units import EpochS
 
+from .parts.preemption import LostWork, RequeueCost
+
 if TYPE_CHECKING:
+    from slurm_ext.model.annotation import Annotation
+    from slurm_ext.model.job import Job, JobKey
+
     from .allocation import Allocation
     from .pool import Demand, Free, Pool
     from .taken import Taken
     from .view import JobView
 
 IntArray = npt.NDArray[np.int64]
-_PARTS = ("ordering", "placement", "allocation")
+_PARTS = ("ordering", "placement", "allocation", "preemption")
 
 RUNS = {
     "live": "in the daemon and in the simulator",
@@ -37,6 +50,43 @@ class Ordering(Protocol):
     def terms(self, views: Sequence[JobView], now_s: EpochS) -> list[tuple[Term, ...]]:
         """One tuple of terms per view, all of the same length and meaning."""
         ...
+
+
+class Factor(NamedTuple):
+    """One part of a sum that ranks a job: ``value`` 0 to 1, the higher the sooner."""
+
+    name: str
+    value: float
+    weight: float
+
+    @property
+    def contribution(self) -> float:
+        return self.weight * self.value
+
+
+@runtime_checkable
+class Summed(Protocol):
+    """An ordering that ranks by a sum and can say what it is made of."""
+
+    def factors(self, views: Sequence[JobView], now_s: EpochS) -> list[tuple[Factor, ...]]:
+        """One tuple of factors per view, all of the same names in the same order."""
+        ...
+
+
+@runtime_checkable
+class SeesRunning(Protocol):
+    """An ordering that depends on what runs."""
+
+    def beside(self, running: Iterable[Job], annotations: Mapping[JobKey, Annotation]) -> Ordering:
+        """The ordering to use while these jobs occupy nodes."""
+        ...
+
+
+def beside(
+    ordering: Ordering, running: Iterable[Job], annotations: Mapping[JobKey, Annotation]
+) -> Ordering:
+    """The ordering, told of what runs if it wants to know."""
+    return ordering.beside(running, annotations) if isinstance(ordering, SeesRunning) else ordering
 
 
 class NodePreference(Protocol):
@@ -56,6 +106,12 @@ class SetPreference(NodePreference, Protocol):
         ...
 
 
+class VictimCost(Protocol):
+    """What requeueing one annotated running job costs."""
+
+    def cost(self, job: Job, annotation: Annotation, now_s: EpochS) -> RequeueCost: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """One published or home-made policy.
@@ -71,6 +127,7 @@ class Policy:
     summary: str
     ordering: Ordering
     placement: NodePreference
+    preemption: VictimCost = field(default_factory=LostWork)
     cite: str = ""
     differs: str = ""
     needs: tuple[str, ...] = ()

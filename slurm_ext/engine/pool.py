@@ -270,6 +270,12 @@ class Pool:
             self.apply(self.free, share, -1)
         self.slots.take(shares)
 
+    def give(self, shares: Sequence[NodeShare]) -> None:
+        """One job that was counted as running holds its shares no more (what-if questions)."""
+        for share in shares:
+            self.apply(self.free, share, +1)
+        self.slots.give(shares)
+
     def checkpoint(self) -> tuple[Free, tuple[object, ...]]:
         """State to come back to with :meth:`rollback` (what-if questions)."""
         return self.free.copy(), self.slots.checkpoint()

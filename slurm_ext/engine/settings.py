@@ -78,6 +78,21 @@ class GuardSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class PreemptionSettings:
+    """Whether and for whom preemption is planned; names as in section ``preemption``.
+
+    ``min_runtime_s`` is ``guard.min_runtime_before_requeue_s``.
+    """
+
+    enabled: bool = False
+    jobs: int = 1
+    max_victims: int = 8
+    min_gain: float = 2.0
+    max_restarts: int = 3
+    min_runtime_s: int = 1800
+
+
+@dataclass(frozen=True, slots=True)
 class JobSettings:
     """Which jobs are ours at all."""
 
@@ -150,6 +165,7 @@ class Context:
     backfill: BackfillSettings = field(default_factory=BackfillSettings)
     levers: LeverSettings = field(default_factory=LeverSettings)
     guard: GuardSettings = field(default_factory=GuardSettings)
+    preemption: PreemptionSettings = field(default_factory=PreemptionSettings)
     jobs: JobSettings = field(default_factory=JobSettings)
     estimates: Mapping[JobKey, Estimate] = field(default_factory=dict)
     annotations: Mapping[JobKey, Annotation] = field(default_factory=dict)

@@ -57,6 +57,22 @@ class Slots:
             for name in self.view.uplinks(np.array(where, dtype=np.int64)):
                 self.crossing[name] = self.crossing.get(name, 0) + 1
 
+    def give(self, shares: Sequence[NodeShare]) -> None:
+        """One job's shares are in use no more."""
+        where = []
+        for share in shares:
+            i = self._index.get(share.node)
+            if i is None:
+                continue
+            where.append(i)
+            self._shares[i] = tuple(s for s in self._shares.get(i, ()) if s is not share)
+            self.used[i] &= ~share.gpu_mask
+            if self.used[i] >> _WIDEST == 0:
+                self.busy[i] = self.used[i]
+        if len(where) > 1:
+            for name in self.view.uplinks(np.array(where, dtype=np.int64)):
+                self.crossing[name] = max(0, self.crossing.get(name, 0) - 1)
+
     def checkpoint(self) -> tuple[object, ...]:
         """State for :meth:`rollback`."""
         return list(self.used), self.busy.copy(), dict(self.crossing), dict(self._shares)

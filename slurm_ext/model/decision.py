@@ -38,6 +38,7 @@ class Stage(StrEnum):
     ORDER = "order"
     PLACE = "place"
     BACKFILL = "backfill"
+    PREEMPT = "preempt"
     GUARD = "guard"
     RECONCILE = "reconcile"
 
@@ -106,6 +107,37 @@ class Decision:
     tasks: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A running job that would be requeued, with what that costs in GPU-seconds."""
+
+    key: JobKey
+    address: str
+    nodes: tuple[str, ...]
+    gpus: int
+    lost_gpu_s: float
+    grace_gpu_s: float
+    restart_gpu_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """Whom to requeue so that the blocked job ``key`` starts now; a proposal, nothing is sent.
+
+    ``gain_gpu_s``: its GPUs times the wait that is saved. ``worth``: the gain is the configured
+    multiple of the cost. ``optimal``: no cheaper set exists (else the cheapest that was found).
+    """
+
+    key: JobKey
+    worth: bool
+    victims: tuple[Victim, ...]
+    reason: Reason
+    placement: Placement | None = None
+    cost_gpu_s: float = 0.0
+    gain_gpu_s: float = 0.0
+    optimal: bool = True
+
+
 class Forecast(NamedTuple):
     """When a job will probably start: by ``p50_s`` with even odds, by ``p90_s`` nine in ten."""
 
@@ -160,8 +192,9 @@ class ReservationSpec:
 class Plan:
     """The whole outcome of one decide(): one decision a job, fences, patches, when to wake.
 
-    ``forecasts`` of all jobs that wait for room. ``modes``: the mode in force per partition after
-    the guard (it may lower one).
+    ``forecasts`` of all jobs that wait for room. ``preempt``: proposals only, see
+    :class:`Preemption`. ``modes``: the mode in force per partition after the guard (it may lower
+    one).
     ``wake_at_s``: look again no later than this (None: the ordinary interval).
     ``stats``: counters of the cycle for status and metrics.
     """
@@ -175,6 +208,7 @@ class Plan:
     patches: tuple[JobPatch, ...] = ()
     reserve: tuple[ReservationSpec, ...] = ()
     unreserve: tuple[str, ...] = ()
+    preempt: tuple[Preemption, ...] = ()
     modes: Mapping[str, Mode] = field(default_factory=dict)
     wake_at_s: EpochS | None = None
     stats: Mapping[str, float] = field(default_factory=dict)

@@ -37,14 +37,3 @@ class ShortestFirst:
             aged = size - (waited * size / self.aging_s if self.aging_s else 0.0)
             found.append((Term("expected_s", float(aged)), Term("submit_s", v.job.key.submit_s)))
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class SlurmPriority:
-    """Slurm's own priority (less what we added), the highest first, then submit time."""
-
-    def terms(self, views: Sequence[JobView], now_s: EpochS) -> list[tuple[Term, ...]]:
-        return [
-            (Term("priority", -float(v.natural_priority)), Term("submit_s", v.job.key.submit_s))
-            for v in views
-        ]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.cli import admin, run, why
+from slurm_ext.cli import admin, replay, run
 from slurm_ext.cli.main import build_parser, main
 from slurm_ext.daemon.journal import Journal
 from slurm_ext.daemon.lock import DaemonLock
@@ -71,8 +71,8 @@ def test_a_refusal_gives_exit_code_1(state: Path, fake: FakeSlurm) -> None:
 
 @pytest.fixture
 def explained(monkeypatch: pytest.MonkeyPatch, fake: FakeSlurm) -> FakeSlurm:
-    monkeypatch.setattr(why, "connect", lambda config: fake)
-    monkeypatch.setattr(why, "can_write_notes", lambda port: True)
+    monkeypatch.setattr(replay, "connect", lambda config: fake)
+    monkeypatch.setattr(replay, "can_write_notes", lambda port: True)
     return fake
 
 

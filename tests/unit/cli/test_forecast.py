@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.cli import why
+from slurm_ext.cli import replay
 from slurm_ext.cli.main import main
 from slurm_ext.daemon.publish import Publisher
 from tests.builders import job, node, observation
@@ -27,8 +27,8 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         job(3, gpus=16, submit=now - 7),
     ]
     found = FakeSlurm(observation([node("n1", used=range(8))], jobs, now=now))
-    monkeypatch.setattr(why, "connect", lambda config: found)
-    monkeypatch.setattr(why, "can_write_notes", lambda port: True)
+    monkeypatch.setattr(replay, "connect", lambda config: found)
+    monkeypatch.setattr(replay, "can_write_notes", lambda port: True)
     path = tmp_path / "c.toml"
     path.write_text(f'[state]\ndir = "{tmp_path}/state"\nrun_dir = "{tmp_path}/run"\n')
     return path

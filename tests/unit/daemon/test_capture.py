@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from slurm_ext.daemon.capture import Capture, anonymous, fingerprint, load, save
+from slurm_ext.daemon.capture import Capture, fingerprint, load, save
 from slurm_ext.engine.settings import Memory
 from slurm_ext.errors import SlurmExtError
 from slurm_ext.model.job import JobKey
@@ -48,15 +48,6 @@ def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
 def test_any_observation_survives_as_plain_data(obs: Observation) -> None:
     text = json.dumps(to_plain(obs))
     assert from_plain(Observation, json.loads(text)) == obs
-
-
-def test_an_anonymous_one_names_nobody_and_decides_alike() -> None:
-    masked = anonymous(small())
-    text = json.dumps(to_plain(masked.observation))
-    assert not any(word in text for word in ("secret", "theirs", '"u1"', '"a1"'))
-    assert {k: d.verdict for k, d in masked.decide().plan.decisions.items()} == {
-        k: d.verdict for k, d in small().decide().plan.decisions.items()
-    }
 
 
 def test_a_plan_that_differs_is_noticed(tmp_path: Path) -> None:
