@@ -55,6 +55,7 @@ ROLES: Mapping[tuple[str, str], str] = {
     ("Job", "dependency"): MASKED,
     ("Job", "comment"): COMMENT,
     ("Job", "admin_comment"): NOTE,
+    ("Job", "ran_on"): "node",
     ("JobState", "flags"): KEEP,
     ("Request", "gpu_type"): KEEP,
     ("Request", "features"): EXPRESSION,
