@@ -9,14 +9,14 @@ those they were worked out for. The counts are compared, not tracked: any view o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from slurm_ext.engine.pool import Demand, Free, IntArray, Pool
 
-MAX_DEMANDS = 64
-"""Demands remembered at once: 0.3 MB each with 5,000 nodes."""
+MAX_DEMANDS = 96
+"""Demands remembered at once: 0.5 MB each with 5,000 nodes."""
 
 
 @dataclass(slots=True)
@@ -40,12 +40,12 @@ def remembered(
     """``compute(nodes)``, shape (rows, nodes), for the candidates; ``who`` asks."""
     kept = _kept(pool, who, demand)
     busy = pool.slots.busy
-    stale = kept.cpus[candidates] != free.cpus[candidates]
-    stale |= kept.mem[candidates] != free.mem[candidates]
-    stale |= kept.busy[candidates] != busy[candidates]
+    stale = kept.cpus != free.cpus  # all nodes: cheaper than to gather the candidates' first
+    stale |= kept.mem != free.mem
+    stale |= kept.busy != busy
     for old, new in zip(kept.gpus, free.gpus, strict=True):
-        stale |= old[candidates] != new[candidates]
-    nodes = candidates[stale]
+        stale |= old != new
+    nodes = candidates[stale[candidates]]
     if len(nodes):
         found = compute(nodes)
         if len(kept.values) != len(found):
@@ -54,11 +54,13 @@ def remembered(
         kept.cpus[nodes], kept.mem[nodes] = free.cpus[nodes], free.mem[nodes]
         kept.busy[nodes] = busy[nodes]
         kept.gpus[:, nodes] = free.gpus[:, nodes]
-    return kept.values[:, candidates]
+    values: IntArray = kept.values.take(candidates, axis=1)
+    return values
 
 
 def _kept(pool: Pool, who: object, demand: Demand) -> _Kept:
-    key = (id(who), demand)
+    # What one node gives decides, and whether it is alone; not how many nodes there are.
+    key = (id(who), demand.nodes_min > 1, replace(demand, nodes_min=1, nodes_max=0, per=""))
     found = pool.memo.get(key)
     if isinstance(found, _Kept):
         return found
