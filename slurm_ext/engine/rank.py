@@ -44,7 +44,9 @@ def _first(penalties: IntArray, count: int) -> IntArray:
         if len(tied) <= 2 * count + 8:
             break
         values = row[tied]
-        bound = np.partition(values, count - 1)[count - 1]
+        ordered = values.copy()
+        ordered.partition(count - 1)
+        bound = ordered[count - 1]
         lower = tied[values < bound]
         sure.append(lower)
         count -= len(lower)

@@ -26,7 +26,7 @@ class _Kept:
     cpus: IntArray
     mem: IntArray
     busy: IntArray
-    values: IntArray
+    values: IntArray  # (nodes, rows): what is asked for lies together
 
 
 def remembered(
@@ -48,13 +48,13 @@ def remembered(
     nodes = candidates[stale[candidates]]
     if len(nodes):
         found = compute(nodes)
-        if len(kept.values) != len(found):
-            kept.values = np.zeros((len(found), len(pool.nodes)), dtype=np.int64)
-        kept.values[:, nodes] = found
+        if kept.values.shape[1] != len(found):
+            kept.values = np.zeros((len(pool.nodes), len(found)), dtype=np.int64)
+        kept.values[nodes] = found.T
         kept.cpus[nodes], kept.mem[nodes] = free.cpus[nodes], free.mem[nodes]
         kept.busy[nodes] = busy[nodes]
         kept.gpus[:, nodes] = free.gpus[:, nodes]
-    values: IntArray = kept.values.take(candidates, axis=1)
+    values: IntArray = kept.values.take(candidates, axis=0).T
     return values
 
 
@@ -69,7 +69,7 @@ def _kept(pool: Pool, who: object, demand: Demand) -> _Kept:
     size = len(pool.nodes)
     never = np.full(size, -1, dtype=np.int64)
     gpus = np.full((len(pool.types), size), -1, dtype=np.int64)
-    values = np.zeros((0, size), dtype=np.int64)
+    values = np.zeros((size, 0), dtype=np.int64)
     kept = _Kept(who, gpus, never, never.copy(), never.copy(), values)
     pool.memo[key] = kept
     return kept
