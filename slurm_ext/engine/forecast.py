@@ -19,6 +19,7 @@ from slurm_ext.model.estimate import Estimate
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.units import EpochS
 
+from .allow import Allowed
 from .durations import planned_s
 from .planner import Planner
 from .pool import BoolArray, Demand, IntArray
@@ -177,6 +178,7 @@ class _Heaps:
         self._planner = planner
         self._profile = profile
         self._known: dict[tuple[int, int], tuple[_Heap, Amounts, EpochS | None]] = {}
+        self._ready: dict[tuple[int, str, int, int], EpochS | None] = {}
         self._heap_of: dict[tuple[str, ...], _Heap] = {}
         self._heaps: list[tuple[BoolArray, _Heap]] = []
 
@@ -185,7 +187,7 @@ class _Heaps:
         key = shape.number, allowed.number
         known = self._known.get(key)
         if known is None:
-            ready = ready_s(self._profile, shape.demand, allowed.nodes)
+            ready = self._ready_s(shape.demand, allowed)
             known = self._known[key] = self._of(view), _amounts(shape.demand), ready
         heap, wants, ready = known
         if ready is None:
@@ -194,6 +196,13 @@ class _Heaps:
         if view.job.array_count > 1 and first_s is not None:
             heap.rest(wants, duration_s, ready, view.job.array_count - 1)
         return first_s
+
+    def _ready_s(self, demand: Demand, allowed: Allowed) -> EpochS | None:
+        """Many shapes differ in CPUs and memory only, which do not count."""
+        key = gpus_of_share(demand), demand.gpu_type, demand.nodes_min, allowed.number
+        if key not in self._ready:
+            self._ready[key] = ready_s(self._profile, demand, allowed.nodes)
+        return self._ready[key]
 
     def _of(self, view: JobView) -> _Heap:
         names = view.job.partitions
@@ -243,12 +252,17 @@ def _amounts(demand: Demand) -> Amounts:
     return demand.unit_gpus * units, cpus, mem
 
 
+def gpus_of_share(demand: Demand) -> int:
+    """GPUs that every node has to give at least."""
+    return demand.gpus if demand.uniform else min(1, demand.units) * demand.unit_gpus
+
+
 def ready_s(profile: Profile, demand: Demand, nodes: BoolArray) -> EpochS | None:
     """The first moment at which enough nodes have the GPUs of one share; None for never.
 
     GPUs alone decide, by a sum over what runs; nothing that is planned counts.
     """
-    gpus = demand.gpus if demand.uniform else min(1, demand.units) * demand.unit_gpus
+    gpus = gpus_of_share(demand)
     if not gpus:
         return profile.now_s if np.count_nonzero(nodes) >= demand.nodes_min else None
     pool, types = profile.pool, profile.types

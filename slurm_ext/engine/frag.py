@@ -153,7 +153,7 @@ def fragmentation(
     running = [j for j in obs.jobs if j.state.occupies]
     pool, preference = pool_of(obs, ctx), ctx.policy.placement
     allowance = Allowance(pool, obs)
-    free = pool.typed(pool.free, "")
+    free = pool.typed(pool.free, "").copy()  # the search for moves changes the pool meanwhile
     usable = np.array([n.usable for n in pool.nodes], dtype=np.bool_)
     by_cpus = pool.usable_cpus(pool.free) // max(1, need.cpus)
     by_mem = pool.free.mem // need.mem_mib if need.mem_mib and pool.memory_counts else free

@@ -287,11 +287,11 @@ class Pool:
     # -- reading -----------------------------------------------------------------------
 
     def typed(self, free: Free, gpu_type: str) -> IntArray:
-        """Free GPUs per node of one type, or for an untyped request of the best single type."""
+        """Free GPUs per node of one type, or of all for an untyped request; not to be changed."""
         if gpu_type:
             row = self.row.get(gpu_type)
             return free.gpus[row] if row is not None else np.zeros_like(free.cpus)
-        total: IntArray = free.gpus.sum(axis=0)
+        total: IntArray = free.gpus[0] if len(self.types) == 1 else free.gpus.sum(axis=0)
         return total
 
     def cpus_needed(self, cpus: int) -> IntArray:

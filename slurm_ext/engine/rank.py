@@ -8,6 +8,9 @@ from .policy import NodePreference
 from .pool import Demand, Free, IntArray, Pool
 from .topology import UNKNOWN
 
+FEW = 32
+"""So many more than are asked for may as well be sorted."""
+
 
 def by_rank_alone(pool: Pool, demand: Demand, wanted: int) -> bool:
     """Whether the first of the ranking are taken whatever comes after them."""
@@ -40,15 +43,17 @@ def _first(penalties: IntArray, count: int) -> IntArray:
     """Columns among which the ``count`` lowest are, in no order: sorting all is dear."""
     sure: list[IntArray] = []
     tied = np.arange(penalties.shape[1])
-    for row in penalties:
-        if len(tied) <= 2 * count + 8:
+    for number, row in enumerate(penalties):
+        if len(tied) <= 2 * count + FEW:
             break
-        values = row[tied]
+        values = row[tied] if number else row
         ordered = values.copy()
         ordered.partition(count - 1)
         bound = ordered[count - 1]
-        lower = tied[values < bound]
-        sure.append(lower)
-        count -= len(lower)
-        tied = tied[values == bound]
+        near = (values <= bound).nonzero()[0]
+        lower = values[near] < bound
+        nodes = tied[near]
+        sure.append(nodes[lower])
+        tied = nodes[~lower]
+        count -= len(nodes) - len(tied)
     return np.concatenate([*sure, tied])

@@ -62,7 +62,9 @@ class Room:
 
     def rows(self) -> IntArray:
         """By type, then all types together, then none (a type that no node has)."""
-        return np.vstack([self.by_type, self.gpus, np.zeros_like(self.gpus)])
+        rows = np.zeros((len(self.by_type) + 2, len(self.gpus)), dtype=np.int64)
+        rows[:-2], rows[-2] = self.by_type, self.gpus
+        return rows
 
 
 class _Tasks(NamedTuple):

@@ -30,7 +30,7 @@ class BestFit:
 
     def key(self, pool: Pool, free: Free, demand: Demand, candidates: IntArray) -> IntArray:
         taken = would_take(pool, free, demand, candidates)
-        gpus_free = pool.typed(free, "")[candidates]
+        gpus_free = free.gpus[:, candidates].sum(axis=0)
         cpus_free = free.cpus[candidates]
         gpus_left = gpus_free - taken.gpus
         cpus_left = cpus_free - taken.cpus
@@ -41,7 +41,8 @@ class BestFit:
         # A job without GPUs goes to nodes without GPUs first.
         wasteful = np.zeros_like(gpus_left) if demand.total_gpus else has_gpus.astype(np.int64)
         mem_left = free.mem[candidates] - taken.mem
-        return np.stack([wasteful, stranded - before, gpus_left, cpus_left, mem_left])
+        rows = (wasteful, stranded - before, gpus_left, cpus_left, mem_left)
+        return np.concatenate(rows).reshape(len(rows), len(candidates))  # np.stack is slow
 
 
 class CostPart(Protocol):
@@ -95,7 +96,9 @@ class Weighted:
                     into = additive if part.additive else other
                     into += part.weight * part.cost(pool, free, taken)
             ties = self.ties.key(pool, free, demand, nodes)
-            return np.vstack([_units(additive + other), ties, _units(additive)])
+            rows = np.empty((len(ties) + 2, len(nodes)), dtype=np.int64)
+            rows[0], rows[1:-1], rows[-1] = _units(additive + other), ties, _units(additive)
+            return rows
 
         return remembered(pool, free, demand, candidates, self, compute)
 
