@@ -7,11 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slurm_ext.accounting.artefact import ArtefactError, Head, save
+import numpy as np
+
+from slurm_ext.accounting.artefact import CUT_SHORT, ArtefactError, Head, save
 from slurm_ext.accounting.features import Features, of_attempt
 from slurm_ext.accounting.predict import Samples, Settings
 from slurm_ext.accounting.record import Attempt, Outcome
 from slurm_ext.accounting.store import Store
+from slurm_ext.accounting.usage import cut_short
 from slurm_ext.model.units import EpochS
 
 WEEK_S = 7 * 86400
@@ -19,6 +22,8 @@ CHECKED = 5000
 """At most so many of the last week's jobs are predicted again."""
 LEAST_CHECKED = 20
 HISTORY_S = 365 * 86400
+MAX_WAIT_S, MOST_CUT_SHORT = 30 * 86400, 20_000
+"""Of attempts cut short, what the daemon is told of: their jobs may wait for the next run."""
 
 
 @dataclass(slots=True)
@@ -74,7 +79,9 @@ def fit(store: Store, path: Path, now_s: EpochS, settings: Settings | None = Non
         judged=check.judged,
         settings=samples.settings,
     )
-    save(path, samples, head)
+    recent = [a for a in rows if (a.end_s or 0) > now_s - MAX_WAIT_S]
+    cut = np.array(cut_short(recent)[-MOST_CUT_SHORT:], dtype=float).reshape(-1, len(CUT_SHORT))
+    save(path, samples, head, cut)
     return head
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from slurm_ext.daemon.capture import Capture, anonymous, fingerprint, load, save
 from slurm_ext.daemon.config import Config
 from slurm_ext.daemon.context import context
+from slurm_ext.daemon.estimates import Estimator
 from slurm_ext.daemon.journal import Journal
 from slurm_ext.daemon.records import Change
 from slurm_ext.engine.cycle import Step
@@ -31,7 +32,7 @@ from .common import (
     read_config,
     safe,
 )
-from .tables import clock, duration
+from .tables import clock, duration, expected
 
 
 def add_parser(verbs: Any) -> None:
@@ -83,10 +84,13 @@ def capture(args: argparse.Namespace) -> tuple[Config, Capture]:
         with Journal.open_readonly(config.state.journal_path) as journal:
             ledger = journal.entries()
             paused = journal.paused(int(time.time())) is not None
+    obs = port.observe()
+    cluster = obs.controller.value("ClusterName")
     ctx = context(
-        config, ledger=ledger, memory=Memory(), paused=paused, can_note=can_write_notes(port)
-    )
-    return config, Capture(port.observe(), ctx)
+        config, ledger=ledger, memory=Memory(), paused=paused, can_note=can_write_notes(port),
+        estimates=Estimator().of(obs.jobs, config, cluster, obs.now_s),
+    )  # fmt: skip
+    return config, Capture(obs, ctx)
 
 
 def run_snapshot(args: argparse.Namespace) -> int:
@@ -120,6 +124,8 @@ def run_why(args: argparse.Namespace) -> int:
     job = _find(found, args.job)
     step = found.decide()
     data = _account(found, step, job)
+    estimate = found.context.estimates.get(job.key)
+    data["estimate"] = None if estimate is None else estimate._asdict()
     data["history"] = [_change(c) for c in _history(config, job.key)]
     if args.changes:
         wanted = dict(item.partition("=")[::2] for item in args.changes)
@@ -205,6 +211,8 @@ def _show(data: Mapping[str, Any]) -> None:
     rank = f", rank {data['rank']} of {data['waiting']}" if data["rank"] >= 0 else ""
     out.print(safe(f"job {data['id']}: {data['verdict']}{rank} (policy {data['policy']})", 200))
     _show_verdict(data)
+    if data["estimate"]:
+        out.print(safe(f"  {expected(data['estimate'])}", 200))
     if data["slurm_reason"]:
         out.print(safe(f"  Slurm says: {data['slurm_reason']}", 200))
     for other in data["neighbours"]:

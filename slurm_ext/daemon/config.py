@@ -119,6 +119,15 @@ class JobsConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryConfig:
+    """Section ``history``; ``artefact`` empty: in the state directory."""
+
+    use: bool
+    artefact: str
+    max_age_days: int
+
+
+@dataclass(frozen=True, slots=True)
 class SlurmConfig:
     """Section ``slurm``; empty paths: Slurm's own."""
 
@@ -173,11 +182,17 @@ class Config:
     levers: LeverConfig
     guard: GuardConfig
     jobs: JobsConfig
+    history: HistoryConfig
     slurm: SlurmConfig
     state: StateConfig
     log: LogConfig
     files: tuple[str, ...] = field(default=(), compare=False)
     origins: Mapping[KeyPath, str] = field(default_factory=dict, compare=False)
+
+    @property
+    def artefact_path(self) -> Path:
+        """Where learnt run times are."""
+        return Path(self.history.artefact or Path(self.state.dir, "durations.npz"))
 
     @property
     def digest(self) -> str:
@@ -216,6 +231,7 @@ _SECTIONS: Mapping[str, type] = {
     "levers": LeverConfig,
     "guard": GuardConfig,
     "jobs": JobsConfig,
+    "history": HistoryConfig,
     "slurm": SlurmConfig,
     "state": StateConfig,
     "log": LogConfig,

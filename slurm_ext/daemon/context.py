@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from slurm_ext.engine.settings import (
     BackfillSettings,
@@ -13,6 +14,7 @@ from slurm_ext.engine.settings import (
     Memory,
 )
 from slurm_ext.model.decision import Mode
+from slurm_ext.model.estimate import Estimate
 from slurm_ext.model.job import JobKey
 from slurm_ext.model.ledger import LedgerEntry
 from slurm_ext.policies import get
@@ -27,6 +29,8 @@ def context(
     memory: Memory,
     paused: bool,
     can_note: bool,
+    estimates: Mapping[JobKey, Estimate] = MappingProxyType({}),
+    attained_gpu_s: Mapping[JobKey, float] = MappingProxyType({}),
 ) -> Context:
     """Everything decide() needs besides the observation.
 
@@ -68,5 +72,7 @@ def context(
             stale_s=round(config.cycle.stale_s),
         ),
         jobs=JobSettings(config.jobs.optout, config.jobs.interactive),
+        estimates=estimates,
+        attained_gpu_s=attained_gpu_s,
         paused=paused,
     )

@@ -11,13 +11,16 @@ from slurm_ext.engine.cycle import Step, decide
 from slurm_ext.engine.settings import Memory
 from slurm_ext.errors import JournalError, SlurmExtError
 from slurm_ext.model.decision import Plan
+from slurm_ext.model.estimate import Estimate
 from slurm_ext.model.job import JobKey
 from slurm_ext.model.observation import Observation
 from slurm_ext.slurm.port import SlurmPort
 
 from .apply import Applied, Tokens, apply
+from .attained import Attained
 from .config import Config
 from .context import context
+from .estimates import Estimator, HistoryState
 from .journal import Journal
 from .outcome import starts
 from .records import CycleRecord
@@ -37,6 +40,8 @@ class CycleResult:
     step: Step
     applied: Applied
     durations_s: Mapping[str, float]
+    estimates: Mapping[JobKey, Estimate] = field(default_factory=dict)
+    history: HistoryState = field(default_factory=HistoryState)
 
     @property
     def plan(self) -> Plan:
@@ -59,6 +64,8 @@ class Runner:
     last: Plan | None = None
     cycle: int = 0
     _tokens: Tokens = field(init=False)
+    _estimator: Estimator = field(default_factory=Estimator)
+    _attained: Attained = field(default_factory=Attained)
     _started: set[JobKey] = field(default_factory=set)
     _said: set[str] = field(default_factory=set)
 
@@ -86,9 +93,14 @@ class Runner:
         clock.lap("observe")
         ledger = self.journal.entries() if self.journal is not None else {}
         paused = self.journal.paused(obs.now_s) is not None if self.journal is not None else False
+        cluster = obs.controller.value("ClusterName")
+        estimates = self._estimator.of(obs.jobs, self.config, cluster, obs.now_s)
         ctx = context(
-            self.config, ledger=ledger, memory=self.memory, paused=paused, can_note=self.can_note
-        )
+            self.config, ledger=ledger, memory=self.memory, paused=paused, can_note=self.can_note,
+            estimates=estimates,
+            attained_gpu_s=self._attained.of(obs.jobs, obs.now_s, self._estimator.model),
+        )  # fmt: skip
+        clock.lap("estimate")
         records = starts(obs, self.last, ledger, self._started)
         step = decide(obs, ctx)
         clock.lap("decide")
@@ -100,7 +112,9 @@ class Runner:
             self.journal.record_changes(step.plan)
         self._remember(obs, step)
         clock.lap("record")
-        result = CycleResult(self.cycle, obs, step, applied, clock.laps)
+        result = CycleResult(
+            self.cycle, obs, step, applied, clock.laps, estimates, self._estimator.state
+        )
         self._record(result, len(records))
         return result
 

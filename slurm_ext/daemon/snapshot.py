@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from typing import Any
 
 from slurm_ext import __version__
 from slurm_ext.engine.explain import sentence
 from slurm_ext.model.decision import Decision, Fence, JobPatch, Placement, Verdict
+from slurm_ext.model.estimate import Estimate
 from slurm_ext.model.job import Job
 from slurm_ext.model.node import Node
 from slurm_ext.model.units import indices_of
@@ -36,7 +38,8 @@ def snapshot(result: CycleResult, config: Config) -> Plain:
         "modes": {name: str(mode) for name, mode in plan.modes.items()},
         "durations_s": dict(result.durations_s),
         "stats": dict(plan.stats),
-        "jobs": [_job(jobs[d.key], d) for d in decisions],
+        "history": asdict(result.history),
+        "jobs": [_job(jobs[d.key], d, result.estimates.get(d.key)) for d in decisions],
         "nodes": [_node(n) for n in obs.nodes],
         "fences": [_fence(f) for f in plan.fences],
         "patches": [_patch(p) for p in plan.patches],
@@ -47,7 +50,7 @@ def snapshot(result: CycleResult, config: Config) -> Plain:
     }
 
 
-def _job(job: Job, decision: Decision) -> Plain:
+def _job(job: Job, decision: Decision, estimate: Estimate | None) -> Plain:
     running = decision.verdict is Verdict.RUNNING
     nodes = [s.node for s in job.alloc]
     return {
@@ -63,6 +66,7 @@ def _job(job: Job, decision: Decision) -> Plain:
         "nodes": nodes if running else job.request.nodes_min,
         "tasks": job.array_count,
         "limit_s": job.limit_s,
+        "estimate": None if estimate is None else estimate._asdict(),
         "priority": job.priority,
         "slurm_reason": job.reason,
         "verdict": str(decision.verdict),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from slurm_ext.accounting.record import Attempt
 from slurm_ext.accounting.report import limit_advice, overestimate
-from slurm_ext.accounting.usage import HALF_LIFE_S, Service, attained, usage
+from slurm_ext.accounting.usage import HALF_LIFE_S, Service, attained, cut_short, usage
 from tests.unit.accounting.helpers import T0, attempt
 
 
@@ -25,7 +26,7 @@ def test_running_attempt_counts_in_full() -> None:
     assert usage([attempt(end_s=None)], T0 + 9 * HALF_LIFE_S)["ann"].decayed_gpu_s == 120
 
 
-def tries(*states: str) -> list[object]:
+def tries(*states: str) -> list[Attempt]:
     return [
         attempt(
             submit_s=T0 + i * 1000, run_s=100 * (i + 1), state=state,
@@ -38,6 +39,19 @@ def tries(*states: str) -> list[object]:
 def test_service_adds_up_across_requeues() -> None:
     found = attained(tries("REQUEUED", "PREEMPTED", "COMPLETED"))
     assert found["mini", 1] == Service(600, 1200, 2, 300)
+
+
+@pytest.mark.parametrize(
+    ("states", "gpu_s"),
+    [
+        (["REQUEUED", "PREEMPTED"], [200, 400]),
+        (["REQUEUED", "COMPLETED"], []),
+        (["COMPLETED", "REQUEUED"], [400]),
+        (["CANCELLED"], []),
+    ],
+)
+def test_attempts_that_may_go_on(states: list[str], gpu_s: list[int]) -> None:
+    assert [row[3] for row in cut_short(tries(*states))] == gpu_s
 
 
 def test_id_after_a_wrap_begins_anew() -> None:
