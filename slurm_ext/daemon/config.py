@@ -160,6 +160,27 @@ class StateConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class StatusConfig:
+    """Section ``status``; ``operators`` are user names separated by commas."""
+
+    open_to: str
+    others: str
+    operators: str
+
+    @property
+    def operator_names(self) -> frozenset[str]:
+        return frozenset(self.operators.split(",")) - {""}
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsConfig:
+    """Section ``metrics``; ``port`` 0: no TCP listener."""
+
+    address: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
 class LogConfig:
     """Section ``log``."""
 
@@ -185,6 +206,8 @@ class Config:
     history: HistoryConfig
     slurm: SlurmConfig
     state: StateConfig
+    status: StatusConfig
+    metrics: MetricsConfig
     log: LogConfig
     files: tuple[str, ...] = field(default=(), compare=False)
     origins: Mapping[KeyPath, str] = field(default_factory=dict, compare=False)
@@ -234,6 +257,8 @@ _SECTIONS: Mapping[str, type] = {
     "history": HistoryConfig,
     "slurm": SlurmConfig,
     "state": StateConfig,
+    "status": StatusConfig,
+    "metrics": MetricsConfig,
     "log": LogConfig,
 }
 

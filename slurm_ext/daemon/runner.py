@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slurm_ext.engine.cycle import Step, decide
-from slurm_ext.engine.settings import Memory
+from slurm_ext.engine.settings import Context, Memory
 from slurm_ext.errors import JournalError, SlurmExtError
 from slurm_ext.model.decision import Plan
-from slurm_ext.model.estimate import Estimate
 from slurm_ext.model.job import JobKey
 from slurm_ext.model.observation import Observation
 from slurm_ext.slurm.port import SlurmPort
@@ -23,7 +22,7 @@ from .context import context
 from .estimates import Estimator, HistoryState
 from .journal import Journal
 from .outcome import starts
-from .records import CycleRecord
+from .records import CycleRecord, StartRecord
 
 log = logging.getLogger(__name__)
 
@@ -33,14 +32,15 @@ FACTOR_LOOK_EVERY = 20
 
 @dataclass(frozen=True, slots=True)
 class CycleResult:
-    """What one cycle saw, decided and did."""
+    """What one cycle saw, knew, decided and did; ``starts`` it noticed."""
 
     cycle: int
     observation: Observation
+    context: Context
     step: Step
     applied: Applied
     durations_s: Mapping[str, float]
-    estimates: Mapping[JobKey, Estimate] = field(default_factory=dict)
+    starts: tuple[StartRecord, ...] = ()
     history: HistoryState = field(default_factory=HistoryState)
 
     @property
@@ -94,10 +94,9 @@ class Runner:
         ledger = self.journal.entries() if self.journal is not None else {}
         paused = self.journal.paused(obs.now_s) is not None if self.journal is not None else False
         cluster = obs.controller.value("ClusterName")
-        estimates = self._estimator.of(obs.jobs, self.config, cluster, obs.now_s)
         ctx = context(
             self.config, ledger=ledger, memory=self.memory, paused=paused, can_note=self.can_note,
-            estimates=estimates,
+            estimates=self._estimator.of(obs.jobs, self.config, cluster, obs.now_s),
             attained_gpu_s=self._attained.of(obs.jobs, obs.now_s, self._estimator.model),
         )  # fmt: skip
         clock.lap("estimate")
@@ -113,9 +112,9 @@ class Runner:
         self._remember(obs, step)
         clock.lap("record")
         result = CycleResult(
-            self.cycle, obs, step, applied, clock.laps, estimates, self._estimator.state
+            self.cycle, obs, ctx, step, applied, clock.laps, tuple(records), self._estimator.state
         )
-        self._record(result, len(records))
+        self._record(result)
         return result
 
     def _apply(self, step: Step, ledger: Mapping) -> Applied:  # type: ignore[type-arg]
@@ -143,7 +142,7 @@ class Runner:
         self.memory = step.memory
         self.last = step.plan
 
-    def _record(self, result: CycleResult, started: int) -> None:
+    def _record(self, result: CycleResult) -> None:
         if self.journal is None or self.dry_run:
             return
         counts = {
@@ -151,7 +150,7 @@ class Runner:
             "sent": len(result.applied.patches),
             "errors": len(result.applied.errors),
             "put_off": result.applied.put_off,
-            "started": started,
+            "started": len(result.starts),
         }
         self.journal.record_cycle(
             CycleRecord(

@@ -15,13 +15,16 @@ from slurm_ext.errors import SlurmExtError
 
 from .render import screen
 
+ROWS = 200
+"""Jobs asked for: more than any terminal shows, and little to send for a long queue."""
+
 
 def watch(run_dir: Path, console: Console, *, every_s: float) -> None:
     """Redraw until interrupted; a daemon that goes away is said so and waited for."""
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             try:
-                data = ask(run_dir, "/v1/status")
+                data = ask(run_dir, f"/v1/status?limit={ROWS}")
                 view = screen(data, width=console.width, height=console.height)
                 live.update(view, refresh=True)
             except SlurmExtError as error:
@@ -34,4 +37,4 @@ def once(run_dir: Path, console: Console) -> None:
 
     :raises SlurmExtError: no daemon answers.
     """
-    console.print(screen(ask(run_dir, "/v1/status"), width=console.width, height=60))
+    console.print(screen(ask(run_dir, f"/v1/status?limit={ROWS}"), width=console.width, height=60))

@@ -97,8 +97,10 @@ def queue(data: Plain, room: int) -> Table:
             Text(job["verdict"], style=_VERDICT_STYLE.get(job["verdict"], "")),
             Text(printable(why, 200)),
         )
-    if len(jobs) > room:
-        table.add_row("", "", "", "", "", Text(f"… {len(jobs) - room} more", style="dim"))
+    unseen = data.get("jobs_in_all", len(data.get("jobs", []))) - len(data.get("jobs", []))
+    if len(jobs) > room or unseen:
+        hidden = max(0, len(jobs) - room) + unseen
+        table.add_row("", "", "", "", "", Text(f"… {hidden} more", style="dim"))
     return table
 
 
