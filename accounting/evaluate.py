@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from math import nan
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 
@@ -53,12 +54,23 @@ PEERS: dict[tuple[str, str], dict[str, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One predictor on one trace: overall, by run-time decade and by size."""
+    """One predictor on one trace: overall, by run-time decade and by size.
+
+    ``predictions`` of the judged jobs (columns point, p10, p50, p90; seconds), for plots.
+    """
 
     trace: str
     predictor: str
     all: Metrics
     slices: Mapping[str, Metrics]
+    predictions: Floats = field(default_factory=lambda: np.empty((0, 4)), compare=False)
+
+    def plain(self) -> dict[str, Any]:
+        """Without the predictions, as JSON would hold it."""
+        return {
+            "trace": self.trace, "predictor": self.predictor, "all": asdict(self.all),
+            "slices": {name: asdict(one) for name, one in self.slices.items()},
+        }  # fmt: skip
 
 
 def prequential(trials: Sequence[Trial], predictor: Predictor) -> Floats:
@@ -106,7 +118,7 @@ def _result(
         for label, chosen in _slices(judged, runs).items()
         if chosen.any()
     }
-    return Result(trace, name, measure(runs, tail, rank=rank), slices)
+    return Result(trace, name, measure(runs, tail, rank=rank), slices, tail)
 
 
 def _slices(trials: Sequence[Trial], runs: Floats) -> dict[str, Bools]:

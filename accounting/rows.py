@@ -29,6 +29,9 @@ NEEDED = (("jobidraw", "jobid"), ("submit",), ("state",), ("elapsedraw", "elapse
 USER_CONTROLLED = ("jobname", "comment")
 WAITING = "still waiting"
 """The reason of rows that are no attempt yet: nothing is wrong with them."""
+STEP = "a step, not a job"
+QUIET = frozenset({WAITING, STEP})
+"""Reasons that are no fault of the row."""
 
 _TASK = re.compile(r"(\d{1,12})_(\d{1,12})", re.ASCII)
 _MEM_SUFFIX = re.compile(r"[nc]$")
@@ -60,7 +63,7 @@ class RowReader:
             return "wrong number of fields"
         raw_id = get(fields, "jobidraw", "jobid")
         if "." in raw_id:
-            return "a step, not a job"
+            return STEP
         job_id = _number(raw_id.partition("_")[0].partition("+")[0])
         if job_id is None:
             return "unreadable job id"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from statistics import median
 from typing import NamedTuple
 
 from slurm_ext.accounting.features import key
@@ -83,6 +84,35 @@ def attained(attempts: Iterable[Attempt]) -> dict[tuple[str, int], Service]:
                 before.lost_s + previous.run_s,
             )  # fmt: skip
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Restarts:
+    """What starting again has cost: ``lost_gpu_s`` of attempts cut short that were taken up again.
+
+    ``gap_s``: median from the end of an attempt to the start of the next, None without any.
+    """
+
+    jobs: int
+    restarts: int
+    lost_gpu_s: int
+    gap_s: float | None
+
+
+def restarts(attempts: Iterable[Attempt]) -> Restarts:
+    """Over all jobs that were requeued or preempted and ran again."""
+    previous: dict[tuple[str, int], Attempt] = {}
+    gaps: list[int] = []
+    jobs, lost = set(), 0
+    for attempt in sorted(attempts, key=lambda a: a.submit_s):
+        ident = (attempt.cluster, attempt.job_id)
+        before = previous.get(ident)
+        if before is not None and attempt.start_s is not None and _goes_on(before, attempt):
+            jobs.add(ident)
+            lost += gpu_seconds(before)
+            gaps.append(max(0, attempt.start_s - (before.end_s or attempt.start_s)))
+        previous[ident] = attempt
+    return Restarts(len(jobs), len(gaps), lost, median(gaps) if gaps else None)
 
 
 def cut_short(attempts: Iterable[Attempt]) -> list[tuple[float, ...]]:

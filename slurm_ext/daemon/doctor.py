@@ -281,8 +281,8 @@ def _history(history: HistoryState | None, config: Config) -> Iterator[Finding]:
         yield Finding(
             Level.NOTE if missing else Level.WARNING, "history",
             f"jobs are planned with their time limits: {history.problem}",
-            "slurm-ext history sync && slurm-ext history fit, then every day by the timer of "
-            "'slurm-ext history unit'; or set history.use = false",
+            "slurm-ext history sync && slurm-ext history fit, or systemctl enable --now "
+            "slurm-ext-history.timer; or set history.use = false",
         )  # fmt: skip
     elif history.coverage is not None and history.coverage < LEAST_COVERAGE:
         yield Finding(

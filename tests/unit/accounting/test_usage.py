@@ -5,8 +5,16 @@ from __future__ import annotations
 import pytest
 
 from slurm_ext.accounting.record import Attempt
-from slurm_ext.accounting.report import limit_advice, overestimate
-from slurm_ext.accounting.usage import HALF_LIFE_S, Service, attained, cut_short, usage
+from slurm_ext.accounting.report import limit_advice, overestimate, totals
+from slurm_ext.accounting.usage import (
+    HALF_LIFE_S,
+    Restarts,
+    Service,
+    attained,
+    cut_short,
+    restarts,
+    usage,
+)
 from tests.unit.accounting.helpers import T0, attempt
 
 
@@ -88,3 +96,23 @@ def test_overestimate() -> None:
     assert found is not None
     assert (found.jobs, found.p50) == (11, 6)
     assert overestimate([]) is None
+
+
+def test_restarts_cost_what_was_cut_short() -> None:
+    found = restarts([*tries("REQUEUED", "PREEMPTED", "COMPLETED"), attempt(job_id=9)])
+    # Each attempt ends 70 s after the first submit, the next starts 10 s after that.
+    assert (found.jobs, found.restarts, found.lost_gpu_s) == (1, 2, 600)
+    assert found.gap_s == 0
+
+
+def test_no_restarts() -> None:
+    assert restarts([attempt()]) == Restarts(0, 0, 0, None)
+
+
+def test_totals_by_account() -> None:
+    rows = [
+        attempt(job_id=i, user=("ann", "bob")[i % 2], run_s=3600, limit_s=36000) for i in range(20)
+    ]
+    found = totals(limit_advice(rows), by="account")
+    assert found["lab"].jobs == 20
+    assert found["lab"].freed_gpu_h == pytest.approx(20 * 2 * (36000 - 4500) / 3600)
