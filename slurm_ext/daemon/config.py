@@ -73,7 +73,10 @@ class BackfillConfig:
 
     kind: str
     fences: int
+    depth: int
     durations: str
+    max_slip_s: int
+    slack_fraction: float
     default_limit_s: int
 
 

@@ -36,7 +36,7 @@ def context(
 
     :raises PolicyError: unknown policy or parameter.
     """
-    levers, guard = config.levers, config.guard
+    levers, guard, backfill = config.levers, config.guard, config.backfill
     modes: dict[str, Mode] = {n: config.mode_of(n) for n in config.partitions}
     return Context(
         policy=get(config.policy.name).with_parameters(config.policy.parameters),
@@ -46,7 +46,13 @@ def context(
         ledger=ledger,
         memory=memory,
         backfill=BackfillSettings(
-            config.backfill.kind, config.backfill.fences, config.backfill.default_limit_s
+            kind=backfill.kind,
+            fences=backfill.fences,
+            depth=backfill.depth,
+            durations=backfill.durations,
+            max_slip_s=backfill.max_slip_s,
+            slack_fraction=backfill.slack_fraction,
+            default_limit_s=backfill.default_limit_s,
         ),
         levers=LeverSettings(
             defer=levers.defer,
