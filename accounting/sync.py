@@ -148,7 +148,11 @@ def _name_runaways(store: Store, runner: Runner, report: SyncReport) -> None:
     opened = set(store.still_open())
     if not opened:
         return
-    queue = runner.ask(["squeue", "--noheader", "--all", "--array", "--format=%A"])
+    try:
+        queue = runner.ask(["squeue", "--noheader", "--all", "--array", "--format=%A"])
+    except (SlurmUnavailableError, SlurmCommandError) as error:
+        report.notes.append(f"runaway jobs are not looked for: {error}")
+        return
     lost = sorted(opened - {int(word) for word in queue.split() if word.isdecimal()})
     if lost:
         shown = ", ".join(map(str, lost[:5])) + (", …" if len(lost) > 5 else "")

@@ -61,6 +61,8 @@ def run_predict(args: argparse.Namespace) -> int:
     """``history predict``"""
     from slurm_ext.accounting.artefact import load  # numpy: not for every verb
 
+    if not args.job and not args.user:
+        raise ConfigError(["history predict: name a JOB, or at least --user"])
     config, now_s = read_config(args), int(time.time())
     max_age_s = config.history.max_age_days * 86400
     model = load(config.artefact_path, now_s, max_age_s=max_age_s)
@@ -70,10 +72,8 @@ def run_predict(args: argparse.Namespace) -> int:
         asked = of_job(job)
         if job.state.running and job.start_s is not None:
             elapsed_s = max(0, now_s - job.start_s)
-    elif args.user:
-        asked = _made_up(args)
     else:
-        raise ConfigError(["history predict: name a JOB, or at least --user"])
+        asked = _made_up(args)
     found = model.estimate(asked, elapsed_s)
     if args.json:
         print_json({

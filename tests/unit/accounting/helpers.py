@@ -8,6 +8,7 @@ from pathlib import Path
 from slurm_ext.accounting.record import Attempt
 from slurm_ext.accounting.sacct import FIELDS
 from slurm_ext.accounting.steps import FIELDS as STEP_FIELDS
+from slurm_ext.errors import SlurmUnavailableError
 from slurm_ext.slurm.times import moment_s
 
 T0 = 1_796_000_000
@@ -61,11 +62,13 @@ class FakeSacct:
         self.asked_ids: list[list[int]] = []
         self.fail_at: dict[int, Exception] = {}
         self.calls = 0
-        self.queue: list[int] = []
+        self.queue: list[int] | None = []
         self.step_rows: list[dict[str, str]] = []
 
     def ask(self, argv: Sequence[str], **options: object) -> str:
         if argv[0] == "squeue":
+            if self.queue is None:
+                raise SlurmUnavailableError("slurmctld does not answer")
             return "".join(f"{job_id}\n" for job_id in self.queue)
         if f"--format={','.join(STEP_FIELDS)}" in argv:
             return "".join("|".join(r[f] for f in STEP_FIELDS) + "\n" for r in self.step_rows)

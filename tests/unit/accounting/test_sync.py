@@ -186,3 +186,11 @@ def test_runaway_jobs_are_named(store: Store) -> None:
     report = sync(store, slurm, T0 + DAY_S, since_s=T0)
     assert [note for note in report.notes if "runawayjobs" in note and "(1)" in note]
     assert report.stopped == ""
+
+
+def test_without_slurmctld_the_sync_is_whole_all_the_same(store: Store) -> None:
+    slurm = FakeSacct([ran(1, T0, 0, State="RUNNING", End="Unknown", ElapsedRaw=500)])
+    slurm.queue = None
+    report = sync(store, slurm, T0 + DAY_S, since_s=T0)
+    assert (report.stopped, report.total) == ("", 1)
+    assert "runaway jobs are not looked for" in report.notes[0]
