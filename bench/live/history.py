@@ -16,6 +16,7 @@ import json
 import math
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -191,15 +192,17 @@ def one_pass(bed: Bed, work: Sequence[Submission], out: dict[str, dict[str, floa
     """Submit all at their moments, wait for the last, note the figures."""
     with bed.daemon():
         begun = time.monotonic()
-        jobs = []
+        jobs: list[int] = []
+        done: dict[int, tuple[int, int, int]] = {}
         for one in work:
             time.sleep(max(0.0, begun + one.at_s - time.monotonic()))
             jobs.append(bed.submit(one))
+            if one.number % 20 == 0:
+                done |= bed.times(jobs)
         end_by = time.monotonic() + END_S
-        done: dict[int, tuple[int, int, int]] = {}
         while len(done) < len(jobs) and time.monotonic() < end_by:
             time.sleep(POLL_S)
-            done = bed.times(jobs)
+            done |= bed.times(jobs)  # Slurm forgets them after MinJobAge
     missing = len(jobs) - len(done)
     rows = [(*done[j], one) for j, one in zip(jobs, work, strict=True) if j in done]
     first, last = min(r[0] for r in rows), max(r[2] for r in rows)
@@ -242,6 +245,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, metavar="FILE", help="write all figures as JSON")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     work = kinds(random.Random(args.seed))
     with ExitStack() as stack:
         root = Path(
