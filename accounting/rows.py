@@ -125,7 +125,7 @@ class RowReader:
             cpus_alloc=held.cpus or _number(get(fields, "alloccpus", "ncpus")) or 0,
             mem_req_mib=asked.mem_mib or _memory(get(fields, "reqmem")),
             nodes=held.nodes or _number(get(fields, "allocnodes", "nnodes")) or 0,
-            annotation=_stored(comment) if comment.startswith(ANNOTATION_MARK) else "",
+            annotation=_stored(comment) if ANNOTATION_MARK in comment else "",
         )
 
 

@@ -92,7 +92,7 @@ def attempt(job: Json) -> Attempt | str:
         cpus_alloc=held.cpus,
         mem_req_mib=asked.mem_mib,
         nodes=held.nodes or integer(job.get("allocation_nodes")),
-        annotation=comment if comment.startswith(ANNOTATION_MARK) else "",
+        annotation=comment if ANNOTATION_MARK in comment else "",
     )
 
 

@@ -11,10 +11,42 @@ from slurm_ext import __version__
 from slurm_ext.daemon.text import printable
 from slurm_ext.errors import ConfigError, SlurmExtError
 
-from . import admin, config, doctor, history, run, setup, sim, status, top, topology, why
+from . import (
+    admin,
+    annotate,
+    completion,
+    config,
+    doctor,
+    history,
+    run,
+    setup,
+    sim,
+    status,
+    submit,
+    template,
+    top,
+    topology,
+    why,
+)
 from .common import EXIT_CODES
 
-GROUPS = (run, status, top, why, admin, doctor, config, topology, history, sim, setup)
+GROUPS = (
+    run,
+    status,
+    top,
+    why,
+    admin,
+    doctor,
+    config,
+    topology,
+    history,
+    sim,
+    setup,
+    submit,
+    annotate,
+    template,
+    completion,
+)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -34,7 +66,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code."""
-    args = build_parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["submit"]:
+        words = submit.shielded(words)
+    args = build_parser().parse_args(words)
     try:
         code: int = args.run(args)
         sys.stdout.flush()

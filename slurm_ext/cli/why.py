@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from slurm_ext.daemon.annotations import AnnotationReader
 from slurm_ext.daemon.capture import Capture, anonymous, fingerprint, load, save
 from slurm_ext.daemon.config import Config
 from slurm_ext.daemon.context import context
@@ -89,6 +90,7 @@ def capture(args: argparse.Namespace) -> tuple[Config, Capture]:
     ctx = context(
         config, ledger=ledger, memory=Memory(), paused=paused, can_note=can_write_notes(port),
         estimates=Estimator().of(obs.jobs, config, cluster, obs.now_s),
+        annotations=AnnotationReader(len(obs.jobs)).read(obs.jobs),
     )  # fmt: skip
     return config, Capture(obs, ctx)
 

@@ -19,6 +19,7 @@ from slurm_ext.model.job import JobKey
 from slurm_ext.model.ledger import LedgerEntry
 from slurm_ext.policies import get
 
+from .annotations import Annotations
 from .config import Config
 
 
@@ -31,6 +32,7 @@ def context(
     can_note: bool,
     estimates: Mapping[JobKey, Estimate] = MappingProxyType({}),
     attained_gpu_s: Mapping[JobKey, float] = MappingProxyType({}),
+    annotations: Annotations | None = None,
 ) -> Context:
     """Everything decide() needs besides the observation.
 
@@ -79,5 +81,7 @@ def context(
         jobs=JobSettings(config.jobs.optout, config.jobs.interactive),
         estimates=estimates,
         attained_gpu_s=attained_gpu_s,
+        annotations=annotations.good if annotations is not None else {},
+        bad_annotations=annotations.bad if annotations is not None else {},
         paused=paused,
     )

@@ -15,6 +15,7 @@ from slurm_ext.model.job import JobKey
 from slurm_ext.model.observation import Observation
 from slurm_ext.slurm.port import SlurmPort
 
+from .annotations import AnnotationReader
 from .apply import Applied, Tokens, apply
 from .attained import Attained
 from .config import Config
@@ -66,6 +67,7 @@ class Runner:
     _tokens: Tokens = field(init=False)
     _estimator: Estimator = field(default_factory=Estimator)
     _attained: Attained = field(default_factory=Attained)
+    _annotations: AnnotationReader = field(default_factory=AnnotationReader)
     _started: set[JobKey] = field(default_factory=set)
     _said: set[str] = field(default_factory=set)
 
@@ -98,6 +100,7 @@ class Runner:
             self.config, ledger=ledger, memory=self.memory, paused=paused, can_note=self.can_note,
             estimates=self._estimator.of(obs.jobs, self.config, cluster, obs.now_s),
             attained_gpu_s=self._attained.of(obs.jobs, obs.now_s, self._estimator.model),
+            annotations=self._annotations.read(obs.jobs),
         )  # fmt: skip
         clock.lap("estimate")
         records = starts(obs, self.last, ledger, self._started)

@@ -74,6 +74,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
         kept=settled(occupying, ctx.memory.promises, ctx.memory.kept),
     )
     decisions = _all_decisions(planner, asides, occupying)
+    _tell_bad_annotations(decisions, ctx)
     reserve, unreserve = reservations(obs, planner.fences, modes, ctx.levers)
     entries = {**reconciler.entries}
     for entry in surrendered:
@@ -172,6 +173,15 @@ def _ends(
         q: releases(occupying, obs.now_s, replace(ctx.backfill, durations=q), ctx.estimates)
         for q in ("p50", "p90")
     }
+
+
+def _tell_bad_annotations(decisions: dict[JobKey, Decision], ctx: Context) -> None:
+    """A bad annotation changes nothing but what is said about its job."""
+    for key, problem in ctx.bad_annotations.items():
+        if key in decisions:
+            told = reason("bad_annotation", Stage.VIEW, problem=problem)
+            decision = decisions[key]
+            decisions[key] = replace(decision, reasons=(*decision.reasons, told))
 
 
 def _wake(planner: Planner, now_s: int) -> int | None:

@@ -29,6 +29,7 @@ SENTENCES: Mapping[str, str] = {
     "begin_time": "not before its own begin time",
     "limit_in_slurm": "Slurm refuses it for now: {reason}",
     "array_throttled": "{throttle} of its tasks run, as many as its own throttle allows",
+    "bad_annotation": "its annotation is not used: {problem}",
     # place
     "fits": "fits now on {nodes}",
     "gpus_busy": "needs {need} GPUs, {free} of {total} suitable ones are free",

@@ -132,7 +132,8 @@ class Context:
     """Everything decide() needs besides the observation.
 
     ``estimates`` of pending and running jobs; a job without one is planned with its limit.
-    ``annotations`` of jobs that carry a valid one. ``attained_gpu_s``: GPU-seconds a job has had
+    ``annotations`` of jobs that carry a valid one; ``bad_annotations``: what is wrong with the
+    others', which are plain jobs. ``attained_gpu_s``: GPU-seconds a job has had
     before its last requeue.
     """
 
@@ -148,6 +149,7 @@ class Context:
     jobs: JobSettings = field(default_factory=JobSettings)
     estimates: Mapping[JobKey, Estimate] = field(default_factory=dict)
     annotations: Mapping[JobKey, Annotation] = field(default_factory=dict)
+    bad_annotations: Mapping[JobKey, str] = field(default_factory=dict)
     attained_gpu_s: Mapping[JobKey, float] = field(default_factory=dict)
     paused: bool = False
 

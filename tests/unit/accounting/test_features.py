@@ -6,6 +6,7 @@ import pytest
 
 from slurm_ext.accounting.features import Features, key, of_attempt, of_job, stem
 from slurm_ext.model.job import BaseState, Job, JobKey, JobState, Request
+from tests.builders import job
 from tests.unit.accounting.helpers import attempt
 
 
@@ -46,3 +47,18 @@ def test_job_in_the_queue_and_its_record_afterwards_agree() -> None:
         Request(cpus=4, gpus_per_node=2, gpu_type="a100"), qos="normal", limit_s=300,
     )  # fmt: skip
     assert of_job(job) == of_attempt(attempt(name="train_8"))
+
+
+@pytest.mark.parametrize(
+    ("comment", "family", "work"),
+    [
+        ("slurm_ext:family=bert,work=5000", "bert", 5000),
+        ("mine slurm_ext:family=bert", "bert", 0),
+        ("slurm_ext:family=bert,nonsense=1", "", 0),
+        ("bert", "", 0),
+    ],
+)
+def test_declared_family_and_work(comment: str, family: str, work: float) -> None:
+    past = of_attempt(attempt(annotation=comment))
+    waiting = of_job(job(1, comment=comment))
+    assert (past.family, past.work) == (waiting.family, waiting.work) == (family, work)

@@ -128,4 +128,5 @@ def test_array_task_keeps_its_array() -> None:
 
 def test_only_comments_addressed_to_us_are_kept() -> None:
     assert read(Comment="my password is x").annotation == ""
+    assert read(Comment="a b slurm_ext:family=bert").annotation == "a b slurm_ext:family=bert"
     assert read(Comment="slurm_ext:model=bert").annotation == "slurm_ext:model=bert"
