@@ -12,7 +12,7 @@ import numpy as np
 from slurm_ext.accounting.artefact import CUT_SHORT, ArtefactError, Head, save
 from slurm_ext.accounting.features import Features, of_attempt
 from slurm_ext.accounting.predict import Samples, Settings
-from slurm_ext.accounting.record import Attempt, Outcome
+from slurm_ext.accounting.record import FROM_OUTSIDE, Attempt, ending
 from slurm_ext.accounting.store import Store
 from slurm_ext.accounting.usage import cut_short
 from slurm_ext.model.units import EpochS
@@ -64,7 +64,7 @@ def fit(store: Store, path: Path, now_s: EpochS, settings: Settings | None = Non
             continue
         check.predict_before(samples, attempt.end_s)
         job = of_attempt(attempt)
-        samples.learn(job, attempt.run_s, ended=attempt.outcome == Outcome.ENDED)
+        samples.learn(job, attempt.run_s, ended=ending(attempt))
         last_end_s = max(last_end_s, attempt.end_s)
         clusters.add(attempt.cluster)
     check.predict_before(samples, now_s)
@@ -86,7 +86,10 @@ def fit(store: Store, path: Path, now_s: EpochS, settings: Settings | None = Non
 
 
 def _check_of(rows: Iterable[Attempt], now_s: EpochS) -> _Check:
-    recent = [a for a in rows if a.end_s is not None and a.submit_s > now_s - WEEK_S]
+    recent = [
+        a for a in rows
+        if a.end_s is not None and a.submit_s > now_s - WEEK_S and ending(a) > FROM_OUTSIDE
+    ]  # fmt: skip
     check = _Check([(a.submit_s, i, a, of_attempt(a)) for i, a in enumerate(recent[-CHECKED:])])
     heapq.heapify(check.due)
     return check

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from slurm_ext.accounting.evaluate import WARM_UP, Result
+from slurm_ext.accounting.evaluate import Result
 from slurm_ext.accounting.sacct import HistoryError
-from slurm_ext.accounting.trials import Trial
 from slurm_ext.accounting.weighted import Floats
 from slurm_ext.slurm.run import escape
 
 
-def draw(
-    results: Sequence[Result], sets: Mapping[str, Sequence[Trial]], best: str, folder: Path
-) -> list[Path]:
+def draw(results: Sequence[Result], best: str, folder: Path) -> list[Path]:
     """Write ``TRACE.png`` for each trace; the files written.
 
     Panels: mean EA by run-time decade, each predictor; share of run times that ended within p10,
@@ -32,16 +29,15 @@ def draw(
     except ImportError as error:
         raise HistoryError("--plots needs matplotlib: pip install 'slurm-ext[plot]'") from error
     found = []
-    for trace, trials in sets.items():
+    for trace in dict.fromkeys(r.trace for r in results):
         mine = [r for r in results if r.trace == trace]
         chart = figure(figsize=(15, 5), layout="constrained")
         left, middle, right = chart.subplots(1, 3)
         _accuracy(left, mine, best)
         winner = next((r for r in mine if r.predictor == best), None)
         if winner is not None:
-            runs = np.array([t.run_s for t in trials[int(len(trials) * WARM_UP) :]], dtype=float)
-            _calibration(middle, runs, winner.predictions)
-            _scatter(right, runs, winner.predictions)
+            _calibration(middle, winner.runs, winner.predictions)
+            _scatter(right, winner.runs, winner.predictions)
         chart.suptitle(f"{trace}: predicted at submit, last 70 %")
         path = folder / f"{trace}.png"
         try:

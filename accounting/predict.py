@@ -18,12 +18,13 @@ from typing import NamedTuple
 import numpy as np
 
 from slurm_ext.accounting.features import Features, key
+from slurm_ext.accounting.record import BY_USER, ITSELF
 from slurm_ext.accounting.weighted import Bools, Floats, masses, nearest, quantile
 from slurm_ext.model.estimate import Estimate
 
 COLUMNS = 7
-"""Of a sample: run time, ended by itself (1) or cut off (0), size, limit (0: none), kind of work,
-place, declared amount of work (0: none)."""
+"""Of a sample: run time, how it ended (:func:`~slurm_ext.accounting.record.ending`), size, limit
+(0: none), kind of work, place, declared amount of work (0: none)."""
 
 ENOUGH = 20
 """Samples of account or site that have half of their weight."""
@@ -41,7 +42,8 @@ class Settings:
     all their samples together (one fresh sample of the user with everything shared has 1).
     ``rescale``: runs under another limit count by the share of it that they used. ``low``,
     ``high``: quantiles shown as p10 and p90; wider, as few samples are too sure of themselves.
-    ``censored``: cut-off runs count as "at least"; else as run times.
+    ``censored``: runs that the user or the limit ended count as "at least", as those that were
+    cut short from outside always do; else as run times, since so long they held what they had.
     """
 
     keep: int = 300
@@ -86,7 +88,7 @@ class Ring:
         return self._rows[max(0, self._end - self._keep) : self._end][::-1]
 
 
-def sample(job: Features, run_s: float, *, ended: bool) -> tuple[float, ...]:
+def sample(job: Features, run_s: float, *, ended: float) -> tuple[float, ...]:
     """The row kept of an attempt."""
     return (
         max(1.0, run_s), float(ended), job.size, float(job.limit_s or 0), key(job.kind),
@@ -103,7 +105,7 @@ class Samples:
         self.accounts: dict[str, Ring] = {}
         self.site = Ring(self.settings.keep_site)
 
-    def learn(self, job: Features, run_s: float, *, ended: bool = True) -> None:
+    def learn(self, job: Features, run_s: float, *, ended: float = ITSELF) -> None:
         """Add one attempt that is over; call in order of the ends."""
         row = sample(job, run_s, ended=ended)
         self._ring(self.users, job.user, self.settings.keep).add(row)
@@ -143,12 +145,12 @@ def estimate(
     if not parts:
         return _by_limit(limit_s, elapsed_s)
     runs = np.concatenate([p.rows[:, 0] for p in parts])
-    ended = np.concatenate([p.rows[:, 1] for p in parts]) > 0.5
+    ended = np.concatenate([p.rows[:, 1] for p in parts]) >= (
+        ITSELF if settings.censored else BY_USER
+    )
     weights = np.concatenate([p.weights for p in parts])
     if limit_s is not None:
         runs = np.minimum(runs, limit_s)
-    if not settings.censored:
-        ended = np.ones(len(runs), dtype=bool)
     alive = runs > elapsed_s
     if not alive.any():
         return _beyond(limit_s, elapsed_s)

@@ -42,7 +42,7 @@ def run_eval(args: argparse.Namespace) -> int:
     if args.plots is not None:
         from slurm_ext.accounting.plots import draw
 
-        for path in draw(results, sets, best, args.plots):
+        for path in draw(results, best, args.plots):
             print(f"drawn: {path}", file=sys.stderr)
     if args.json:
         print_json({"winner": best, "rule": evaluate.RULE, "results": [r.plain() for r in results]})

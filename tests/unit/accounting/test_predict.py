@@ -9,6 +9,7 @@ import pytest
 
 from slurm_ext.accounting.features import Features
 from slurm_ext.accounting.predict import COLUMNS, Ring, Samples, Settings
+from slurm_ext.accounting.record import BY_USER, FROM_OUTSIDE, ITSELF
 from slurm_ext.accounting.weighted import masses, nearest, quantile
 from slurm_ext.model.estimate import Estimate
 
@@ -108,12 +109,24 @@ def test_elapsed_past_the_limit_is_not_shortened() -> None:
     assert asked(taught(10), elapsed_s=40000).p50_s == 40000
 
 
-def test_cut_off_runs_only_say_at_least() -> None:
-    samples = Samples(Settings(censored=True, site=1e-9))
+@pytest.mark.parametrize(
+    ("ended", "censored", "p50_s"),
+    [
+        (FROM_OUTSIDE, False, 1000),
+        (FROM_OUTSIDE, True, 1000),
+        (BY_USER, False, 10),
+        (BY_USER, True, 1000),
+        (ITSELF, True, 10),
+    ],
+)
+def test_runs_that_were_cut_off_only_say_at_least(
+    ended: float, censored: bool, p50_s: float
+) -> None:
+    samples = Samples(Settings(censored=censored, site=1e-9))
     samples.learn(JOB, 1000)
     for _ in range(5):
-        samples.learn(JOB, 10, ended=False)
-    assert asked(samples).p50_s == 1000
+        samples.learn(JOB, 10, ended=ended)
+    assert asked(samples).p50_s == p50_s
 
 
 def test_kaplan_meier_by_hand() -> None:
