@@ -37,7 +37,7 @@ def show_plan(data: Plain, *, everything: bool) -> None:
     for fence in data["fences"]:
         in_s = fence["start_s"] - data["at_s"]
         out.print(f"promised: job {fence['job_id']} in {in_s} s on {','.join(fence['nodes'])}")
-    out.print(safe(_run_times(data), 300), style="dim")
+    out.print(safe(run_times(data), 300), style="dim")
     if data["patches"]:
         out.print(_patches(data["patches"]))
     for line in (*data["problems"], *data["errors"]):
@@ -55,15 +55,17 @@ def _headline(data: Plain) -> str:
     )
 
 
-def _run_times(data: Plain) -> str:
+def run_times(data: Plain) -> str:
     """What run times are planned with, in one line."""
     history = data["history"]
     if history["problem"]:
         return f"run times: time limits ({history['problem']})"
     age_h = max(0, data["at_s"] - history["fitted_s"]) / 3600
+    share = history["coverage"]
+    drift = "" if share is None else f" ({share:.0%} of last week's within p10-p90; 80% is right)"
     coming = f", {history['waiting']} in the next cycle" if history["waiting"] else ""
     return (
-        f"run times: learnt {age_h:.0f} h ago from {history['attempts']} attempts; "
+        f"run times: learnt {age_h:.0f} h ago from {history['attempts']} attempts{drift}; "
         f"{history['estimated']} of {history['jobs']} jobs estimated{coming}"
     )
 
