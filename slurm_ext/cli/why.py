@@ -15,6 +15,7 @@ from slurm_ext.daemon.context import context
 from slurm_ext.daemon.estimates import Estimator
 from slurm_ext.daemon.journal import Journal
 from slurm_ext.daemon.records import Change
+from slurm_ext.daemon.topology import read_topology
 from slurm_ext.engine.cycle import Step
 from slurm_ext.engine.explain import sentence
 from slurm_ext.engine.settings import Memory
@@ -91,6 +92,7 @@ def capture(args: argparse.Namespace) -> tuple[Config, Capture]:
         config, ledger=ledger, memory=Memory(), paused=paused, can_note=can_write_notes(port),
         estimates=Estimator().of(obs.jobs, config, cluster, obs.now_s),
         annotations=AnnotationReader(len(obs.jobs)).read(obs.jobs),
+        topology=read_topology(config.topology),
     )  # fmt: skip
     return config, Capture(obs, ctx)
 

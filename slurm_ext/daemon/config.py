@@ -114,6 +114,22 @@ class GuardConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class TopologyConfig:
+    """Section ``topology``; empty paths: not known. The tables are by host list and GPU type."""
+
+    gres_conf: str
+    topology_conf: str
+    topology_name: str
+    speeds: str
+    node_gbps: float
+    oversubscription: float
+    block_gbps: float
+    nvidia_smi: Mapping[str, str]
+    presets: Mapping[str, str]
+    gpu_speeds: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class JobsConfig:
     """Section ``jobs``."""
 
@@ -205,6 +221,7 @@ class Config:
     backfill: BackfillConfig
     levers: LeverConfig
     guard: GuardConfig
+    topology: TopologyConfig
     jobs: JobsConfig
     history: HistoryConfig
     slurm: SlurmConfig
@@ -256,6 +273,7 @@ _SECTIONS: Mapping[str, type] = {
     "backfill": BackfillConfig,
     "levers": LeverConfig,
     "guard": GuardConfig,
+    "topology": TopologyConfig,
     "jobs": JobsConfig,
     "history": HistoryConfig,
     "slurm": SlurmConfig,

@@ -13,6 +13,7 @@ from slurm_ext.engine.settings import (
     LeverSettings,
     Memory,
 )
+from slurm_ext.engine.topology import UNKNOWN, Topology
 from slurm_ext.model.decision import Mode
 from slurm_ext.model.estimate import Estimate
 from slurm_ext.model.job import JobKey
@@ -33,6 +34,7 @@ def context(
     estimates: Mapping[JobKey, Estimate] = MappingProxyType({}),
     attained_gpu_s: Mapping[JobKey, float] = MappingProxyType({}),
     annotations: Annotations | None = None,
+    topology: Topology = UNKNOWN,
 ) -> Context:
     """Everything decide() needs besides the observation.
 
@@ -83,5 +85,7 @@ def context(
         attained_gpu_s=attained_gpu_s,
         annotations=annotations.good if annotations is not None else {},
         bad_annotations=annotations.bad if annotations is not None else {},
+        topology=topology,
+        gpu_speeds={name: float(x) for name, x in config.topology.gpu_speeds.items()},
         paused=paused,
     )

@@ -14,6 +14,7 @@ from slurm_ext.model.decision import Plan
 from slurm_ext.model.job import JobKey
 from slurm_ext.model.observation import Observation
 from slurm_ext.slurm.port import SlurmPort
+from slurm_ext.topology.site import SiteTopology
 
 from .annotations import AnnotationReader
 from .apply import Applied, Tokens, apply
@@ -24,6 +25,7 @@ from .estimates import Estimator, HistoryState
 from .journal import Journal
 from .outcome import starts
 from .records import CycleRecord, StartRecord
+from .topology import read_topology
 
 log = logging.getLogger(__name__)
 
@@ -68,16 +70,22 @@ class Runner:
     _estimator: Estimator = field(default_factory=Estimator)
     _attained: Attained = field(default_factory=Attained)
     _annotations: AnnotationReader = field(default_factory=AnnotationReader)
+    _topology: SiteTopology = field(init=False)
     _started: set[JobKey] = field(default_factory=set)
     _said: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        self._topology = read_topology(self.config.topology)
         self._tokens = Tokens(self.config.levers.write_tokens_per_s, self.config.levers.write_burst)
         if self.journal is not None:
             self.cycle = self.journal.last_cycle()
 
     def reconfigure(self, config: Config) -> None:
-        """Take a new configuration between two cycles."""
+        """Take a new configuration between two cycles.
+
+        :raises ConfigError: it names files that cannot be used; the old one stays.
+        """
+        self._topology = read_topology(config.topology)
         self.config = config
         self._tokens = Tokens(config.levers.write_tokens_per_s, config.levers.write_burst)
 
@@ -101,6 +109,7 @@ class Runner:
             estimates=self._estimator.of(obs.jobs, self.config, cluster, obs.now_s),
             attained_gpu_s=self._attained.of(obs.jobs, obs.now_s, self._estimator.model),
             annotations=self._annotations.read(obs.jobs),
+            topology=self._topology,
         )  # fmt: skip
         clock.lap("estimate")
         records = starts(obs, self.last, ledger, self._started)

@@ -14,6 +14,7 @@ from . import guard
 from .explain import reason
 from .forecast import forecasts
 from .frontier import exposed_free, frontier, plugs
+from .mix import job_mix
 from .planner import Planner
 from .pool import Pool
 from .profile import Release
@@ -44,7 +45,10 @@ def decide(obs: Observation, ctx: Context) -> Step:
     occupying = [j for j in obs.jobs if j.state.occupies]
     modes = guard.effective_modes(obs, ctx, ctx.memory)
     views, asides, surrendered = _sort(obs, replace(ctx, partition_modes=modes))
-    pool = Pool(obs.nodes, occupying, obs.controller)
+    pool = Pool(
+        obs.nodes, occupying, obs.controller, topology=ctx.topology, speeds=ctx.gpu_speeds,
+        mix=job_mix([*occupying, *(v.job for v in views)]),
+    )  # fmt: skip
     before = pool.free.copy()
     timeline = releases(occupying, obs.now_s, ctx.backfill, ctx.estimates)
     soon = list(timeline)

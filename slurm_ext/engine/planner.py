@@ -15,7 +15,7 @@ from slurm_ext.model.units import EpochS
 from .allow import Allowance, Allowed
 from .blocked import Blocked
 from .earliest import moments
-from .explain import reason
+from .explain import bandwidth, reason
 from .policy import Policy
 from .pool import Demand, Pool, demand_of
 from .profile import Profile, Release, Token
@@ -162,7 +162,8 @@ class Planner:
             first = placements[0]
             return Decision(
                 view.key, Verdict.START,
-                (reason("fits", Stage.PLACE, nodes=",".join(first.nodes)),), rank, terms,
+                (reason("fits", Stage.PLACE, nodes=",".join(first.nodes)),
+                 *bandwidth(self.pool, first)), rank, terms,
                 placement=first, alternatives=tuple(placements[1:]),
                 start_s=view.eligible_s, tasks=tasks,
             )  # fmt: skip

@@ -14,6 +14,7 @@ from slurm_ext.model.ledger import LedgerEntry
 from slurm_ext.model.units import EpochS
 
 from .policy import Policy
+from .topology import UNKNOWN, Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +134,9 @@ class Context:
 
     ``estimates`` of pending and running jobs; a job without one is planned with its limit.
     ``annotations`` of jobs that carry a valid one; ``bad_annotations``: what is wrong with the
-    others', which are plain jobs. ``attained_gpu_s``: GPU-seconds a job has had
-    before its last requeue.
+    others', which are plain jobs. ``attained_gpu_s``: GPU-seconds a job has had before its last
+    requeue. ``topology``: links inside nodes and switches between them. ``gpu_speeds``: relative
+    speed of GPU types (1 where not named).
     """
 
     policy: Policy
@@ -151,6 +153,8 @@ class Context:
     annotations: Mapping[JobKey, Annotation] = field(default_factory=dict)
     bad_annotations: Mapping[JobKey, str] = field(default_factory=dict)
     attained_gpu_s: Mapping[JobKey, float] = field(default_factory=dict)
+    topology: Topology = UNKNOWN
+    gpu_speeds: Mapping[str, float] = field(default_factory=dict)
     paused: bool = False
 
     def mode_of(self, partition: str) -> Mode:
