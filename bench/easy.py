@@ -246,9 +246,16 @@ def choose(trials: Sequence[Trial]) -> None:
 
 
 OURS = (
-    ours("SJBF, ours: point", 0.05),
-    ours("EASY, ours, as chosen", 0.3, guess="low", rank="low", backfill="ssf", ends="limit"),
-)
+    ours("EASY-SJBF, ours: point", 0.05),
+    ours("EASY-SJBF, ours: p30, steps", 0.3, guess="low", rank="low", late="steps"),
+    ours("EASY, ours, as chosen", 0.3, guess="low", rank="p50", backfill="slow"),
+    ours(
+        "queue ordered too, as chosen", 0.3, guess="low", rank="p50", backfill="ssf", ends="limit",
+        queue="slow",
+    ),
+    Rule("queue ordered too, clairvoyant", Oracle, "ssf", "slow"),
+)  # fmt: skip
+"""The second and the last are beside the choice, for comparison."""
 
 
 def main() -> int:

@@ -34,6 +34,7 @@ LUA = ROOT / "slurm_ext" / "slurm" / "lua" / "job_submit.lua"
 OURS = [sys.executable, "-m", "slurm_ext"]
 NODES, GPUS = 4, 8
 USERS = ("hx-ann", "hx-bob", "hx-cem", "hx-dia")
+FACTORS = (2.0, 3.4, 5.8, 10.0)
 POLL_S = 1.0
 END_S = 600.0
 
@@ -58,14 +59,12 @@ class Submission:
 
 
 def kinds(rng: random.Random) -> list[Kind]:
-    """Four kinds a user; limits 2 to 10 times the typical run time (whole minutes, as in Slurm)."""
+    """Four kinds a user. Each user has a habit: limits 2, 3.4, 5.8 or 10 times what is needed."""
     found = []
-    for user in USERS:
+    for user, factor in zip(USERS, FACTORS, strict=True):
         for name in ("train", "tune", "eval", "data"):
-            typical_s = math.exp(rng.uniform(math.log(6), math.log(60)))
-            limit_min = max(
-                1, round(typical_s * math.exp(rng.uniform(math.log(2), math.log(10))) / 60)
-            )
+            typical_s = math.exp(rng.uniform(math.log(12), math.log(60)))
+            limit_min = max(1, round(typical_s * factor / 60))
             found.append(Kind(user, name, rng.choice((1, 1, 2, 4, 8)), typical_s, limit_min))
     return found
 
