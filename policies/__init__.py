@@ -18,9 +18,9 @@ def registry() -> dict[str, Policy]:
 
     :raises PolicyError: an entry point that does not give a Policy.
     """
-    from slurm_ext.policies import fifo, multifactor, sjf
+    from slurm_ext.policies import fifo, multifactor, sjf, slowdown
 
-    found = {p.name: p for p in (fifo.POLICY, sjf.POLICY, multifactor.POLICY)}
+    found = {p.name: p for p in (fifo.POLICY, sjf.POLICY, multifactor.POLICY, slowdown.POLICY)}
     for point in entry_points(group=GROUP):
         policy = point.load()
         if not isinstance(policy, Policy):

@@ -383,3 +383,22 @@ def test_sjf_expects_no_more_than_the_limit() -> None:
     learnt = {jobs[0].key: Estimate(800, 800, 800, 800, 9, "user")}
     step = decide(observation([node("a1")], jobs), context("sjf", estimates=learnt))
     assert of(step, 1).terms[0].value == 600
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "first"), [(0, 1), (3000, 1), (60_000, 2)], ids=["new", "waited", "long"]
+)
+def test_slowdown_lets_short_jobs_pass_but_not_for_ever(waited_s: int, first: int) -> None:
+    jobs = [
+        job(1, gpus=8, limit=600, submit=NOW - 60),
+        job(2, gpus=8, limit=3600, submit=NOW - waited_s),
+    ]
+    step = decide(observation([node("a1")], jobs), context("slowdown"))
+    assert step.plan.order[0].job_id == first
+
+
+def test_slowdown_takes_the_learnt_run_time() -> None:
+    jobs = [job(1, gpus=8, limit=600), job(2, gpus=8, limit=3600)]
+    learnt = {jobs[1].key: Estimate(60, 60, 60, 60, 9, "user")}
+    step = decide(observation([node("a1")], jobs), context("slowdown", estimates=learnt))
+    assert step.plan.order[0].job_id == 2
