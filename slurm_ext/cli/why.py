@@ -12,7 +12,7 @@ from slurm_ext.daemon.annotations import AnnotationReader
 from slurm_ext.daemon.capture import Capture, anonymous, fingerprint, load, save
 from slurm_ext.daemon.config import Config
 from slurm_ext.daemon.context import context
-from slurm_ext.daemon.estimates import Estimator
+from slurm_ext.daemon.estimates import BUDGET_ONCE_S, Estimator
 from slurm_ext.daemon.journal import Journal
 from slurm_ext.daemon.records import Change
 from slurm_ext.daemon.topology import read_topology
@@ -90,7 +90,7 @@ def capture(args: argparse.Namespace) -> tuple[Config, Capture]:
     cluster = obs.controller.value("ClusterName")
     ctx = context(
         config, ledger=ledger, memory=Memory(), paused=paused, can_note=can_write_notes(port),
-        estimates=Estimator().of(obs.jobs, config, cluster, obs.now_s),
+        estimates=Estimator(BUDGET_ONCE_S).of(obs.jobs, config, cluster, obs.now_s),
         annotations=AnnotationReader(len(obs.jobs)).read(obs.jobs),
         topology=read_topology(config.topology),
     )  # fmt: skip

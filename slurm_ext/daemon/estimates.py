@@ -25,8 +25,8 @@ from .config import Config
 
 log = logging.getLogger(__name__)
 
-BUDGET_S = 1.0
-"""Time for new estimates in one cycle; what is left over waits for the next cycle."""
+BUDGET_S, BUDGET_ONCE_S = 1.0, 60.0
+"""For a cycle of the daemon, and for verbs that look only once."""
 FIRST_BUCKET_S = 30
 GROWTH = 1.15
 """Running jobs are estimated anew when their time run has grown by this factor."""
@@ -54,8 +54,12 @@ class HistoryState:
 
 @dataclass(slots=True)
 class Estimator:
-    """Holds the loaded artefact and the estimates made from it; both may be lost harmlessly."""
+    """Holds the loaded artefact and the estimates made from it; both may be lost harmlessly.
 
+    ``budget_s``: time for new estimates in one look; what is left over waits for the next.
+    """
+
+    budget_s: float = BUDGET_S
     state: HistoryState = field(default_factory=HistoryState)
     model: Durations | None = None
     _seen: _Seen | None = None
@@ -84,7 +88,7 @@ class Estimator:
     ) -> tuple[dict[JobKey, Estimate], int]:
         before, self._known = self._known, {}
         found: dict[JobKey, Estimate] = {}
-        waiting, until = 0, time.monotonic() + BUDGET_S
+        waiting, until = 0, time.monotonic() + self.budget_s
         # Running jobs first: the holes are planned with them.
         for job in sorted(jobs, key=lambda j: j.state.pending):
             elapsed_s = _elapsed_s(job, now_s)

@@ -21,7 +21,7 @@ from .apply import Applied, Tokens, apply
 from .attained import Attained
 from .config import Config
 from .context import context
-from .estimates import Estimator, HistoryState
+from .estimates import BUDGET_ONCE_S, BUDGET_S, Estimator, HistoryState
 from .journal import Journal
 from .outcome import starts
 from .records import CycleRecord, StartRecord
@@ -67,7 +67,7 @@ class Runner:
     last: Plan | None = None
     cycle: int = 0
     _tokens: Tokens = field(init=False)
-    _estimator: Estimator = field(default_factory=Estimator)
+    _estimator: Estimator = field(init=False)
     _attained: Attained = field(default_factory=Attained)
     _annotations: AnnotationReader = field(default_factory=AnnotationReader)
     _topology: SiteTopology = field(init=False)
@@ -77,6 +77,7 @@ class Runner:
     def __post_init__(self) -> None:
         self._topology = read_topology(self.config.topology)
         self._tokens = Tokens(self.config.levers.write_tokens_per_s, self.config.levers.write_burst)
+        self._estimator = Estimator(BUDGET_ONCE_S if self.dry_run else BUDGET_S)
         if self.journal is not None:
             self.cycle = self.journal.last_cycle()
 

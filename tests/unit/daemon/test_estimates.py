@@ -202,8 +202,7 @@ def test_what_does_not_fit_into_the_budget_comes_in_the_next_cycles(
     write(settings.artefact_path)
     clock = iter(range(10_000))
     monkeypatch.setattr(estimates.time, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(estimates, "BUDGET_S", 5)
-    estimator = Estimator()
+    estimator = Estimator(budget_s=5)
     jobs = [job(i, gpus=1 + i) for i in range(8)]
     running = job(99, gpus=1, name="x", on={"n1": 1}, start_s=NOW - 5)
     first = ask(estimator, settings, *jobs, running)
