@@ -130,8 +130,11 @@ class RowReader:
 
 
 def gpu_type(asked: Tres, held: Tres) -> str:
-    """The one type of all GPUs asked for, else of those held, else empty."""
-    return asked.gpu_type or held.gpu_type
+    """The one type of all GPUs asked for; of those held only where no request is recorded.
+
+    A request for any GPU must stay one: it is what jobs in the queue are compared with.
+    """
+    return asked.gpu_type if asked.gpus else held.gpu_type
 
 
 @lru_cache(maxsize=4096)

@@ -11,7 +11,7 @@ import random
 import resource
 import tempfile
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 from slurm_ext.accounting.fit import fit
 from slurm_ext.accounting.report import limit_advice
@@ -42,8 +42,15 @@ def write_dump(path: Path, rows: int, seed: int) -> None:
             )
 
 
-def timed(what: str, begun: float) -> None:
-    print(f"{what}: {perf_counter() - begun:.2f} s")
+class Watch:
+    """Wall and CPU seconds: on a shared machine only the latter can be compared."""
+
+    def __init__(self) -> None:
+        self.wall, self.cpu = perf_counter(), process_time()
+
+    def say(self, what: str) -> None:
+        wall, cpu = perf_counter() - self.wall, process_time() - self.cpu
+        print(f"{what}: {wall:.2f} s, {cpu:.2f} s of CPU time", flush=True)
 
 
 def main() -> int:
@@ -55,10 +62,10 @@ def main() -> int:
         dump, path = Path(name, "dump.txt"), Path(name, "history.db")
         write_dump(dump, args.rows, args.seed)
         print(f"dump of {args.rows} rows: {dump.stat().st_size >> 20} MiB")
-        begun = perf_counter()
+        watch = Watch()
         with Store.open(path) as store:
             report = import_dump(store, dump)
-        timed(f"import of {report.new} attempts", begun)
+        watch.say(f"import of {report.new} attempts")
         print(f"database: {path.stat().st_size >> 20} MiB")
         with Store.open_readonly(path) as store:
             queries(store)
@@ -69,38 +76,37 @@ def main() -> int:
 
 
 def queries(store: Store) -> None:
-    begun = perf_counter()
+    watch = Watch()
     found = sum(1 for _ in store.attempts("user = ?", ("user7",)))
-    timed(f"attempts of one user ({found})", begun)
-    begun = perf_counter()
+    watch.say(f"attempts of one user ({found})")
+    watch = Watch()
     last = store.count("end_s > ?", (T0 + 30 * 900_000,))
-    timed(f"count since a moment ({last})", begun)
-    begun = perf_counter()
+    watch.say(f"count since a moment ({last})")
+    watch = Watch()
     frame = store.frame()
-    timed(f"everything as a table ({len(frame)})", begun)
+    watch.say(f"everything as a table ({len(frame)})")
 
 
 def learn(store: Store, folder: Path) -> None:
     """What fit, report and the daemon do with it."""
     now_s = T0 + 30 * 1_000_000
-    begun = perf_counter()
+    watch = Watch()
     rows = list(store.attempts("end_s > ?", (now_s - 90 * 86400,)))
     advice = limit_advice(rows)
-    timed(f"report of the last 90 days ({len(rows)} attempts, {len(advice)} kinds)", begun)
+    watch.say(f"report of the last 90 days ({len(rows)} attempts, {len(advice)} kinds)")
     config = load(Path("/dev/null"), {"state.dir": str(folder)})
-    begun = perf_counter()
+    watch = Watch()
     head = fit(store, config.artefact_path, now_s)
-    timed(f"fit of {head.attempts} attempts", begun)
+    watch.say(f"fit of {head.attempts} attempts")
     print(f"artefact: {config.artefact_path.stat().st_size >> 10} KiB")
     for distinct in (500, 10_000):
         estimator, jobs = Estimator(), queue(10_000, distinct)
         for what in ("first cycle", "next cycle"):
-            begun = perf_counter()
+            watch = Watch()
             found = estimator.of(jobs, config, "big", now_s)
             left = estimator.state.waiting
-            timed(
-                f"{distinct} distinct requests, {what}: {len(found)} estimated, {left} left", begun
-            )
+            said = f"{len(found)} estimated, {left} left"
+            watch.say(f"{distinct} distinct requests, {what}: {said}")
 
 
 def queue(count: int, distinct: int) -> list[Job]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from slurm_ext.accounting.features import Features, key, of_attempt, of_job, stem
+from slurm_ext.accounting.rows import RowReader
+from slurm_ext.accounting.sacct import FIELDS
 from slurm_ext.model.job import BaseState, Job, JobKey, JobState, Request
 from tests.builders import job
-from tests.unit.accounting.helpers import attempt
+from tests.unit.accounting.helpers import attempt, row
 
 
 @pytest.mark.parametrize(
@@ -62,3 +64,15 @@ def test_declared_family_and_work(comment: str, family: str, work: float) -> Non
     past = of_attempt(attempt(annotation=comment))
     waiting = of_job(job(1, comment=comment))
     assert (past.family, past.work) == (waiting.family, waiting.work) == (family, work)
+
+
+def test_a_request_for_any_gpu_meets_its_like_whatever_was_given() -> None:
+    reader = RowReader(FIELDS)
+    fields = [
+        row(ReqTRES="cpu=4,gres/gpu=2", AllocTRES="cpu=4,gres/gpu=2,gres/gpu:a100=2")[f]
+        for f in FIELDS
+    ]
+    past = reader(fields)
+    assert not isinstance(past, str)
+    waiting = job(1, gpus=2, user="ann", account="lab", qos="normal")
+    assert of_attempt(past).place == of_job(waiting).place
