@@ -1,8 +1,8 @@
 """One attempt of one job, as accounting keeps it; units are seconds, MiB and GPUs.
 
 An attempt is one run: a requeued job has several, each with a submit time of its own
-(sacct(1), ``--duplicates``). Only an attempt that ended by itself is a run time; the others say
-no more than "at least this long" (right-censored).
+(sacct(1), ``--duplicates``). Only an attempt that ended by itself is a run time beyond doubt; of
+the others (right-censored), :func:`ending` tells who ended it.
 """
 
 from __future__ import annotations

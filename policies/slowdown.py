@@ -9,6 +9,6 @@ POLICY = Policy(
     summary="expected run time over slowdown so far, the lowest first",
     ordering=SlowdownAged(),
     placement=Weighted(),
-    differs="home-made; chosen on the first 30 % of a trace, see docs/history.md",
+    differs="home-made; run times learnt from accounting where there are any, else the limit",
     needs=("limits",),
 )

@@ -18,7 +18,7 @@ from slurm_ext.model.decision import Mode
 from slurm_ext.model.estimate import Estimate
 from slurm_ext.model.job import JobKey
 from slurm_ext.model.ledger import LedgerEntry
-from slurm_ext.policies import get
+from slurm_ext.policies import for_daemon
 
 from .annotations import Annotations
 from .config import Config
@@ -38,12 +38,12 @@ def context(
 ) -> Context:
     """Everything decide() needs besides the observation.
 
-    :raises PolicyError: unknown policy or parameter.
+    :raises PolicyError: unknown policy or parameter, or one that is only simulated.
     """
     levers, guard, backfill = config.levers, config.guard, config.backfill
     modes: dict[str, Mode] = {n: config.mode_of(n) for n in config.partitions}
     return Context(
-        policy=get(config.policy.name).with_parameters(config.policy.parameters),
+        policy=for_daemon(config.policy.name, config.policy.parameters),
         mode=config.mode,
         partition_modes=modes,
         unmanaged_partitions=frozenset(n for n in config.partitions if not config.manages(n)),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from slurm_ext.engine.cycle import Step, decide
@@ -114,7 +116,8 @@ class Runner:
         )  # fmt: skip
         clock.lap("estimate")
         records = starts(obs, self.last, ledger, self._started)
-        step = decide(obs, ctx)
+        with _without_gc():
+            step = decide(obs, ctx)
         clock.lap("decide")
         applied = Applied((), (), 0)
         if self.journal is not None and not self.dry_run:
@@ -184,6 +187,18 @@ class Runner:
             self.journal.record_cycle(CycleRecord(self.cycle, at_s, error=str(error)[:500]))
         except JournalError as failed:
             log.error("%s", failed)
+
+
+@contextmanager
+def _without_gc() -> Iterator[None]:
+    """No search for cycles meanwhile: a fifth of the time in a long queue, and there are none."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class _Stopwatch:

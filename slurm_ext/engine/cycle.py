@@ -17,7 +17,6 @@ from .frontier import exposed_free, frontier, plugs
 from .mix import job_mix
 from .planner import Planner
 from .pool import Pool
-from .profile import Release
 from .promises import settled
 from .reconcile import Reconciler
 from .reserve import reservations
@@ -90,7 +89,9 @@ def decide(obs: Observation, ctx: Context) -> Step:
         decisions=decisions,
         order=tuple(v.key for v in in_order),
         fences=tuple(planner.fences),
-        forecasts=forecasts(planner, in_order, _ends(occupying, soon, obs, ctx), ctx.estimates),
+        forecasts=forecasts(planner, in_order, occupying, ctx.estimates)
+        if ctx.backfill.forecast
+        else {},
         patches=tuple(reconciler.patches),
         reserve=tuple(reserve),
         unreserve=tuple(unreserve),
@@ -165,18 +166,6 @@ def _all_decisions(
     for job in occupying:
         decisions[job.key] = Decision(job.key, Verdict.RUNNING, running, start_s=job.start_s)
     return decisions
-
-
-def _ends(
-    occupying: Sequence[Job], planned: Sequence[Release], obs: Observation, ctx: Context
-) -> dict[str, Sequence[Release]]:
-    """Expected ends of what runs by quantile; those planned with if there are no estimates."""
-    if not ctx.estimates:
-        return {"p50": planned, "p90": planned}
-    return {
-        q: releases(occupying, obs.now_s, replace(ctx.backfill, durations=q), ctx.estimates)
-        for q in ("p50", "p90")
-    }
 
 
 def _tell_bad_annotations(decisions: dict[JobKey, Decision], ctx: Context) -> None:

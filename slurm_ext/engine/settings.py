@@ -27,6 +27,7 @@ class BackfillSettings:
 
     ``durations``: what holes are planned with, ``limit``, ``p50`` or ``p90`` of the estimates. A
     promise that has slipped by ``max_slip_s`` because of them is guarded by limits from then on.
+    ``forecast``: whether the start of every waiting job is forecast.
     """
 
     kind: str = "easy"
@@ -36,6 +37,7 @@ class BackfillSettings:
     depth: int = 100
     max_slip_s: int = 3600
     slack_fraction: float = 0.0
+    forecast: bool = True
 
     @property
     def promised(self) -> int:
