@@ -25,7 +25,7 @@ RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
 def find_reporter() -> object | None:
     """``Reporter`` of slurm_ext, installed, from this file's tree, or copied beside this file."""
-    for parent in Path(__file__).resolve().parents[1:3]:
+    for parent in list(Path(__file__).resolve().parents)[1:3]:
         if (parent / "slurm_ext" / "report.py").exists():
             sys.path.append(str(parent))
     try:
@@ -132,7 +132,7 @@ class Training:
                 self.asked = False
                 self.save()
                 last = saved = time.monotonic()
-            if self.ending:
+            if self.ending and not self.asked:
                 return 143
         self.save()
         print("done", flush=True)

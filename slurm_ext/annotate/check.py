@@ -22,6 +22,9 @@ from .text import Found, find, parse_json
 
 _VALIDATOR = Draft202012Validator(SCHEMA)
 
+_SUGGESTIONS = 4
+"""Unknown keys of one text that are compared with all known ones, which takes a while."""
+
 _CONVERT: Mapping[str, Callable[[Any], Any]] = {
     "duration": units.duration_s,
     "size": units.size_mib,
@@ -38,13 +41,12 @@ _CONVERT: Mapping[str, Callable[[Any], Any]] = {
 class Understood:
     """What a text says. ``annotation`` None: nothing, or an error (then the job is plain).
 
-    ``given``: the keys it names, with their values in plain units. ``raw``: as they were written.
+    ``given``: the keys it names, with their values in plain units.
     """
 
     annotation: Annotation | None = None
     problems: tuple[Problem, ...] = ()
     given: Mapping[str, Any] | None = None
-    raw: Mapping[str, Any] | None = None
     off: bool = False
 
     @property
@@ -93,9 +95,7 @@ def of_body(body: str, base: int = 0, *, off: bool = False) -> Understood:
     checked = of_values(raw) if raw else Understood()
     placed += [_at(p, places, base) for p in checked.problems]
     failed = any(p.error for p in placed)
-    return Understood(
-        None if failed else checked.annotation, tuple(placed), checked.given, raw, off
-    )
+    return Understood(None if failed else checked.annotation, tuple(placed), checked.given, off)
 
 
 def _at(problem: Problem, places: Mapping[str, int], base: int) -> Problem:
@@ -123,14 +123,14 @@ def of_values(raw: Mapping[str, Any]) -> Understood:
     if not problems:
         problems = contradictions(values)
     failed = any(p.error for p in problems)
-    return Understood(None if failed else _build(values), tuple(problems), values, dict(raw))
+    return Understood(None if failed else _build(values), tuple(problems), values)
 
 
 def _schema_problems(raw: Mapping[str, Any]) -> list[Problem]:
     problems: dict[str, Problem] = {}
     for name in raw:
         if name not in KEYS:
-            problems[name] = _unknown(name)
+            problems[name] = _unknown(name, suggest=len(problems) < _SUGGESTIONS)
         elif isinstance(raw[name], float) and not math.isfinite(raw[name]):
             problems[name] = _not_of_form(name, raw[name])
     for error in _VALIDATOR.iter_errors({k: v for k, v in raw.items() if k not in problems}):
@@ -140,8 +140,8 @@ def _schema_problems(raw: Mapping[str, Any]) -> list[Problem]:
     return list(problems.values())
 
 
-def _unknown(name: str) -> Problem:
-    near = near_key(name)
+def _unknown(name: str, *, suggest: bool) -> Problem:
+    near = near_key(name) if suggest else ""
     remedy = f"did you mean {near}?" if near else f"remove it; keys are {', '.join(KEYS)}"
     return Problem("unknown_key", f"unknown key {shown(name)}", remedy, name)
 

@@ -11,7 +11,10 @@ from typing import Any
 MARKER = "slurm_ext:"
 OFF = "slurm_ext:off"
 MAX_BYTES = 1024
-"""Of one annotation: what Slurm keeps of a comment (measured: 22.05 cuts it there)."""
+"""Of a comment with its annotation: Slurm refuses a job with a longer one (tried on 22.05)."""
+
+MAX_KEYS = 32
+"""Of one text; more than there are, so it only bounds what a hostile text may cost."""
 
 SCHEMA_TEXT = resources.files(__package__).joinpath("schema.json").read_text(encoding="utf-8")
 SCHEMA: Mapping[str, Any] = json.loads(SCHEMA_TEXT)

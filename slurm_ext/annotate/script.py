@@ -8,9 +8,9 @@ from typing import Any
 from .check import Understood, of_found, of_values
 from .directives import Head, Line, read
 from .problem import Problem, shown
-from .schema import MARKER
+from .schema import MARKER, MAX_BYTES
 from .shorthand import native
-from .text import find
+from .text import find, render, with_annotation
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,8 @@ def read_script(text: str, comment: str | None = None) -> Script:
     raw, problems = _collect(head.lines)
     understood = of_values(raw) if raw else Understood(off=found.off)
     where = {pair.key: (line.number, pair.at + 1) for line in head.lines for pair in line.pairs}
+    if raw and len(with_annotation(comment, render(raw)).encode(errors="replace")) > MAX_BYTES:
+        problems.append(_too_long(head.lines[0]))
     problems += [p.placed(*where.get(p.key, (head.lines[0].number, 1)))
                  for p in understood.problems]  # fmt: skip
     return Script(understood, (*head.problems, *problems), raw, comment)
@@ -70,6 +72,11 @@ def _in_comment(problem: Problem, head: Head, in_script: bool) -> Problem:
         return problem
     # Exact where the value needed no escapes before the key.
     return problem.placed(head.comment.number, head.comment.column + problem.at)
+
+
+def _too_long(line: Line) -> Problem:
+    return Problem("too_long", f"comment and annotation are longer than {MAX_BYTES} bytes, more "
+                   "than Slurm takes", "shorten them", line=line.number, column=1)  # fmt: skip
 
 
 def _ignored(line: Line) -> Problem:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .problem import Problem, shown
-from .schema import KEYS
+from .schema import KEYS, MAX_KEYS
 
 _PIECE = re.compile(r"[^,\s]+")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,12}")
@@ -32,7 +32,11 @@ def pairs(text: str) -> tuple[list[Pair], list[Problem]]:
     """
     found: list[Pair] = []
     problems: list[Problem] = []
-    for piece in _PIECE.finditer(text):
+    for number, piece in enumerate(_PIECE.finditer(text)):
+        if number == MAX_KEYS:
+            problems.append(Problem("too_many", f"more than {MAX_KEYS} keys", "remove some",
+                                    at=piece.start()))  # fmt: skip
+            break
         key, equals, value = piece[0].partition("=")
         if not equals and KEYS.get(key, {}).get("x-kind") == "flag":
             value = "true"

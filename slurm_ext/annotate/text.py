@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from .problem import Problem
-from .schema import MARKER, MAX_BYTES
+from .schema import MARKER, MAX_BYTES, MAX_KEYS
 
 _START = re.compile(r"(?:(?<=[\s;,|(\[])|^)" + re.escape(MARKER))
 _WORD = re.compile(r"[^\s;|)\]]*")
@@ -74,7 +74,17 @@ def _end(comment: str, at: int) -> int:
 
 def _closing(text: str, at: int) -> int:
     """Just past the brace that closes the one at ``at``; the end of the text if none does."""
-    depth, quoted, escaped = 0, False, False
+    depth = 0
+    for i, ch in _outside_texts(text, at):
+        depth += (ch == "{") - (ch == "}")
+        if depth == 0:
+            return i + 1
+    return len(text)
+
+
+def _outside_texts(text: str, at: int) -> Iterator[tuple[int, str]]:
+    """Offsets and characters of JSON from ``at`` on that are in no quoted text."""
+    quoted = escaped = False
     for i in range(at, len(text)):
         ch = text[i]
         if quoted:
@@ -82,13 +92,8 @@ def _closing(text: str, at: int) -> int:
             escaped = ch == "\\" and not escaped
         elif ch == '"':
             quoted = True
-        elif ch == "{":
-            depth += 1
-        elif ch == "}":
-            depth -= 1
-            if depth == 0:
-                return i + 1
-    return len(text)
+        else:
+            yield i, ch
 
 
 def with_annotation(comment: str, body: str) -> str:
@@ -126,6 +131,8 @@ def parse_json(body: str) -> tuple[dict[str, Any], list[Problem]]:
         return {}, [Problem("json", f"not JSON: {error.msg}", hint, at=error.pos)]
     except (RecursionError, ValueError):
         return {}, [Problem("json", "not JSON that can be read", "write it anew")]
+    if isinstance(document, dict) and len(document) > MAX_KEYS:
+        return {}, [Problem("too_many", f"more than {MAX_KEYS} keys", "remove some")]
     if not isinstance(document, dict):
         return {}, [Problem("json", "not a JSON object", 'write {"key": value, …}')]
     return document, problems
@@ -134,7 +141,7 @@ def parse_json(body: str) -> tuple[dict[str, Any], list[Problem]]:
 def depth(body: str) -> int:
     """How deeply brackets nest, texts not counted."""
     level = deepest = 0
-    for ch in re.sub(r'"(?:[^"\\]|\\.)*"', "", body, flags=re.S):
+    for _, ch in _outside_texts(body, 0):
         level += (ch in "{[") - (ch in "}]")
         deepest = max(deepest, level)
     return deepest

@@ -69,7 +69,7 @@ def run_check(args: argparse.Namespace) -> int:
     findings: list[dict[str, Any]] = []
     for path in args.files:
         problems: tuple[Problem, ...] = (UNREADABLE,)
-        text = sys.stdin.read(sbatch.MAX_SCRIPT) if str(path) == "-" else _text(path)
+        text = _text(path)
         if text is not None:
             found: Script = read_script(text)
             problems = found.problems
@@ -86,6 +86,8 @@ def run_check(args: argparse.Namespace) -> int:
 
 
 def _text(path: Path) -> str | None:
+    if str(path) == "-":
+        return sys.stdin.buffer.read(sbatch.MAX_SCRIPT).decode("utf-8", "surrogateescape")
     return sbatch.read_script(str(path))
 
 

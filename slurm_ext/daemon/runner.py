@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -82,6 +83,8 @@ class Runner:
         self._estimator = Estimator(BUDGET_ONCE_S if self.dry_run else BUDGET_S)
         if self.journal is not None:
             self.cycle = self.journal.last_cycle()
+        if self.dry_run:
+            self._annotations.max_new = sys.maxsize  # no later cycle will read the rest
 
     def reconfigure(self, config: Config) -> None:
         """Take a new configuration between two cycles.

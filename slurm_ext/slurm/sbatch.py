@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -41,6 +42,7 @@ MAX_SCRIPT = 8 << 20
 @dataclass(frozen=True, slots=True)
 class CommandLine:
     """``words``: all of them. ``script_at``: index of the script, len(words) if there is none.
+    ``options_end``: index where the options end, before a ``--``.
 
     ``cut``: the last option lacks its value, which sbatch will say.
     ``comments``: where ``--comment`` stands: (index of its first word, number of words, value).
@@ -48,6 +50,7 @@ class CommandLine:
 
     words: tuple[str, ...]
     script_at: int
+    options_end: int
     wrapped: bool = False
     cut: bool = False
     comments: tuple[tuple[int, int, str], ...] = field(default=())
@@ -68,9 +71,7 @@ class CommandLine:
             return self.words
         option = f"--comment={comment}"
         if not self.comments:
-            at = self.script_at
-            if at > 0 and self.words[at - 1] == "--":
-                at -= 1
+            at = self.options_end
             return (*self.words[:at], option, *self.words[at:])
         at, length, _ = self.comments[-1]
         return (*self.words[:at], option, *self.words[at + length :])
@@ -83,10 +84,7 @@ def parse(words: Sequence[str]) -> CommandLine:
     at = 0
     while at < len(words):
         word = words[at]
-        if word == "--":
-            at += 1
-            break
-        if not word.startswith("-") or word == "-":
+        if not word.startswith("-") or word in ("-", "--"):
             break
         length = 1
         if word.startswith("--"):
@@ -101,7 +99,8 @@ def parse(words: Sequence[str]) -> CommandLine:
         elif _takes_next(word):
             length = 2
         at += length
-    return CommandLine(tuple(words), min(at, len(words)), wrapped, at > len(words), tuple(comments))
+    script_at = at + 1 if list(words[at : at + 1]) == ["--"] else min(at, len(words))
+    return CommandLine(tuple(words), script_at, at, wrapped, at > len(words), tuple(comments))
 
 
 def _long(name: str) -> str:
@@ -117,18 +116,29 @@ def _takes_next(word: str) -> bool:
     for i, letter in enumerate(word[1:], 1):
         if letter in _SHORT_VALUE:
             return i == len(word) - 1
-        if letter in "ksW":  # an optional value, only attached (-k, -s)
+        if letter == "k":  # an optional value, only attached
             return False
     return False
 
 
 def read_script(path: str) -> str | None:
-    """Text of a script; None if sbatch is better placed to say what is wrong with it."""
+    """Text of a script; None if sbatch is better placed to say what is wrong with it.
+
+    As sbatch does, a name without a slash is looked for here and then in PATH.
+    """
     try:
-        with Path(path).open("rb") as file:
+        with _located(path).open("rb") as file:
             return file.read(MAX_SCRIPT).decode("utf-8", "surrogateescape")
     except (OSError, ValueError):
         return None
+
+
+def _located(path: str) -> Path:
+    here = Path(path)
+    if "/" in path or here.is_file():
+        return here
+    places = (Path(part, path) for part in os.environ.get("PATH", "").split(os.pathsep))
+    return next((place for place in places if place.is_file()), here)
 
 
 def run(words: Sequence[str], stdin: bytes | None = None) -> int:
@@ -144,6 +154,7 @@ def run(words: Sequence[str], stdin: bytes | None = None) -> int:
         raise SlurmCommandError("sbatch is not in PATH; install Slurm's client commands")
     try:
         if stdin is None:
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, sbatch would, too
             os.execv(program, ["sbatch", *words])
         return subprocess.run([program, *words], input=stdin, check=False).returncode
     except (OSError, ValueError) as error:

@@ -147,6 +147,8 @@ def test_human_forms(body: str, field: str, value: object) -> None:
         ("debug=perhaps", "value", "true or false"),
         ("grace", "pair", "key=value"),
         ("", "empty", "key=value"),
+        (",".join(f"k{i}=1" for i in range(33)), "too_many", "32 keys"),
+        (json.dumps({f"k{i}": 1 for i in range(33)}), "too_many", "32 keys"),
         ("debug,debug", "repeated", "keep one"),
         ('{"debug": true,}', "json", "double quotes"),
         ('{"debug": true', "json", "double quotes"),

@@ -88,6 +88,12 @@ def test_the_last_comment_counts() -> None:
     assert head.comment.value == "c"
 
 
+def test_what_slurm_would_cut_off_is_an_error() -> None:
+    script = "#!/bin/sh\n##SLURM_EXT work=5\n"
+    assert read_script(script, comment="é" * 503).errors == ()
+    assert [p.code for p in read_script(script, comment="é" * 504).errors] == ["too_long"]
+
+
 def test_dos_line_ends_are_told() -> None:
     assert "dos" in [p.code for p in read_script("#!/bin/sh\r\n##SLURM_EXT debug\r\n").errors]
 

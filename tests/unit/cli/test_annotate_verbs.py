@@ -60,6 +60,14 @@ def test_check_in_json(script: Path, tmp_path: Path, capsys: Capture) -> None:
     ]
 
 
+def test_check_reads_standard_input_whatever_its_bytes() -> None:
+    argv = [sys.executable, "-m", "slurm_ext", "annotate", "check", "-"]
+    script = b"#!/bin/sh\n##SLURM_EXT family=\xff\x1b[31m\n"
+    done = subprocess.run(argv, input=script, capture_output=True, check=False)
+    assert done.returncode == 1
+    assert done.stdout.startswith(b'-:2:13: error: family: "\\udcff\\u001b[31m" cannot be used')
+
+
 def test_schema_prints_the_schema(capsys: Capture) -> None:
     assert main(["annotate", "schema"]) == 0
     assert json.loads(capsys.readouterr().out) == SCHEMA

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -26,6 +28,7 @@ from slurm_ext.slurm import sbatch
         (["--time", "1", "--time-m", "1", "job.sh"], "job.sh", None),
         (["--nice", "job.sh"], "job.sh", None),
         (["-k", "job.sh"], "job.sh", None),
+        (["-koff", "-sHn", "4", "job.sh"], "job.sh", None),
         (["--", "-odd.sh", "--comment=x"], "-odd.sh", None),
         (["-", "a"], "-", None),
         (["--wrap", "sleep 1"], None, None),
@@ -49,6 +52,8 @@ def test_which_word_is_what(words: list[str], script: str | None, comment: str |
         (["--comment=x", "-H", "job.sh"], ["--comment=NEW", "-H", "job.sh"]),
         (["--comment=x", "--comm=y", "j"], ["--comment=x", "--comment=NEW", "j"]),
         (["--hold"], ["--hold", "--comment=NEW"]),
+        (["-J", "--"], ["-J", "--", "--comment=NEW"]),
+        (["--", "j"], ["--comment=NEW", "--", "j"]),
     ],
 )
 def test_only_the_comment_changes(words: list[str], changed: list[str]) -> None:
@@ -58,6 +63,21 @@ def test_only_the_comment_changes(words: list[str], changed: list[str]) -> None:
 def test_wrapped_commands_are_told_from_scripts_on_standard_input() -> None:
     assert sbatch.parse(["--wrap=hostname"]).wrapped
     assert not sbatch.parse(["--hold"]).wrapped
+
+
+def test_a_script_is_looked_for_here_and_in_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "both.sh").write_text(name)
+    (tmp_path / "there" / "only.sh").write_text("there")
+    monkeypatch.setenv("PATH", str(tmp_path / "there"))
+    monkeypatch.chdir(tmp_path / "here")
+    assert sbatch.read_script("both.sh") == "here"
+    assert sbatch.read_script("only.sh") == "there"
+    assert sbatch.read_script("./only.sh") is None
+    assert sbatch.read_script("no\0.sh") is None
 
 
 WORDS = st.lists(st.sampled_from(["--comment", "--comment=a", "-J", "-Hn", "x", "--", "--hold",
