@@ -149,6 +149,15 @@ class JobsConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryConfig:
+    """Section ``history``; ``artefact`` empty: in the state directory."""
+
+    use: bool
+    artefact: str
+    max_age_days: int
+
+
+@dataclass(frozen=True, slots=True)
 class SlurmConfig:
     """Section ``slurm``; empty paths: Slurm's own."""
 
@@ -226,6 +235,7 @@ class Config:
     preemption: PreemptionConfig
     topology: TopologyConfig
     jobs: JobsConfig
+    history: HistoryConfig
     slurm: SlurmConfig
     state: StateConfig
     status: StatusConfig
@@ -233,6 +243,11 @@ class Config:
     log: LogConfig
     files: tuple[str, ...] = field(default=(), compare=False)
     origins: Mapping[KeyPath, str] = field(default_factory=dict, compare=False)
+
+    @property
+    def artefact_path(self) -> Path:
+        """Where learnt run times are."""
+        return Path(self.history.artefact or Path(self.state.dir, "durations.npz"))
 
     @property
     def digest(self) -> str:
@@ -273,6 +288,7 @@ _SECTIONS: Mapping[str, type] = {
     "preemption": PreemptionConfig,
     "topology": TopologyConfig,
     "jobs": JobsConfig,
+    "history": HistoryConfig,
     "slurm": SlurmConfig,
     "state": StateConfig,
     "status": StatusConfig,

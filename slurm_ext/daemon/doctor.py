@@ -10,6 +10,7 @@ from slurm_ext.model.decision import Mode
 from slurm_ext.model.observation import Controller, Observation
 
 from .config import Config
+from .estimates import HistoryState
 
 
 class Level(StrEnum):
@@ -36,6 +37,7 @@ class Facts:
     """What was gathered. ``admin_level``: None, Operator, Administrator or SlurmUser.
 
     ``skew_s``: controller clock minus ours. ``differences``: text against JSON, field by field.
+    ``history``: what is learnt of run times, None if not looked at.
     """
 
     controller: Controller
@@ -43,6 +45,7 @@ class Facts:
     admin_level: str
     skew_s: float | None
     differences: tuple[str, ...] | None
+    history: HistoryState | None = None
 
 
 def examine(facts: Facts, config: Config) -> list[Finding]:
@@ -57,6 +60,7 @@ def examine(facts: Facts, config: Config) -> list[Finding]:
         *_clock(facts),
         *_parsing(facts),
         *_configuration(facts, config),
+        *_history(facts.history, config),
     ]
     rank = {Level.ERROR: 0, Level.WARNING: 1, Level.NOTE: 2, Level.OK: 3}
     return sorted(found, key=lambda f: rank[f.level])
@@ -262,3 +266,29 @@ def _configuration(facts: Facts, config: Config) -> Iterator[Finding]:
             Level.NOTE, "mode", "mode observe: decisions are recorded, nothing is touched",
             "set mode = \"order\" or \"enforce\", at first for one partition",
         )  # fmt: skip
+
+
+LEAST_COVERAGE = 0.6
+"""Of p10 to p90, which should hold 80 of 100 run times: below it, work has changed (drift)."""
+
+
+def _history(history: HistoryState | None, config: Config) -> Iterator[Finding]:
+    if history is None or not config.history.use:
+        return
+    if history.problem:
+        # Never fitted is how everybody begins; a file that is refused was meant to be used.
+        missing = not config.artefact_path.exists()
+        yield Finding(
+            Level.NOTE if missing else Level.WARNING, "history",
+            f"jobs are planned with their time limits: {history.problem}",
+            "slurm-ext history sync && slurm-ext history fit, or systemctl enable --now "
+            "slurm-ext-history.timer; or set history.use = false",
+        )  # fmt: skip
+    elif history.coverage is not None and history.coverage < LEAST_COVERAGE:
+        yield Finding(
+            Level.WARNING, "history_drift",
+            f"only {history.coverage:.0%} of last week's run times were within the range expected",
+            "work has changed: fit again; if it stays so, see slurm-ext history eval",
+        )  # fmt: skip
+    else:
+        yield Finding(Level.OK, "history", f"run times are learnt from {history.attempts} attempts")

@@ -8,6 +8,7 @@ import pytest
 
 from slurm_ext.daemon.config import load
 from slurm_ext.daemon.doctor import Facts, Level, examine
+from slurm_ext.daemon.estimates import HistoryState
 from slurm_ext.model.node import Node
 from slurm_ext.model.observation import Controller, Observation, Problem
 from tests.builders import node, observation
@@ -88,3 +89,24 @@ def test_every_complaint_names_a_remedy() -> None:
     )
     config = load(Path("/dev/null"), {})
     assert all(f.remedy for f in examine(bad, config) if f.level is not Level.OK)
+
+
+@pytest.mark.parametrize(
+    ("history", "exists", "code", "level"),
+    [
+        (HistoryState("missing"), False, "history", Level.NOTE),
+        (HistoryState("damaged"), True, "history", Level.WARNING),
+        (HistoryState(coverage=0.4), True, "history_drift", Level.WARNING),
+        (HistoryState(coverage=0.8), True, "history", Level.OK),
+        (HistoryState(coverage=None), True, "history", Level.OK),
+    ],
+)
+def test_learnt_run_times(
+    tmp_path: Path, history: HistoryState, exists: bool, code: str, level: Level
+) -> None:
+    if exists:
+        (tmp_path / "durations.npz").touch()
+    facts = Facts(Controller((24, 11, 5), "c", GOOD), observation([node("n1")], []), "SlurmUser",
+                  0.1, (), history)  # fmt: skip
+    config = load(Path("/dev/null"), {"mode": "enforce", "state.dir": str(tmp_path)})
+    assert {f.code: f.level for f in examine(facts, config)}.get(code) is level
