@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from slurm_ext.engine.cycle import Step, decide
@@ -26,6 +28,22 @@ log = logging.getLogger(__name__)
 
 FACTOR_LOOK_EVERY = 20
 """Cycles between two readings of every SiteFactor: the ledger is usually right about them."""
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Put garbage collection off until the cycle is over.
+
+    With 10,000 jobs it comes some 170 times a cycle and takes a third of the time of decide();
+    what a cycle leaves behind is freed by reference counts anyway.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +90,7 @@ class Runner:
         self.config = config
         self._tokens = Tokens(config.levers.write_tokens_per_s, config.levers.write_burst)
 
+    @_no_collection()
     def run(self) -> CycleResult:
         """One cycle.
 

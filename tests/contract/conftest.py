@@ -30,7 +30,9 @@ Environ = Mapping[str, str]
 
 
 def cli_text(environ: Environ) -> SlurmPort:
-    return CliSlurm(CliOptions(timeout_s=30), Runner(timeout_s=30, environ=environ))
+    """Details are asked for job by job, as on a long queue: the short one here would not do it."""
+    options = CliOptions(timeout_s=30, single_share=1.0)
+    return CliSlurm(options, Runner(timeout_s=30, environ=environ))
 
 
 def cli_json(environ: Environ) -> SlurmPort:
