@@ -18,15 +18,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from slurm_ext.accounting.record import Attempt
-from slurm_ext.accounting.schema import (
-    COLUMNS,
-    FILE_MODE,
-    check_ours,
-    migrate,
-    refuse_newer,
-    reporting,
-    transaction,
-)
+from slurm_ext.accounting.schema import COLUMNS, KIND
+from slurm_ext.database import FILE_MODE, transaction
 from slurm_ext.model.units import EpochS
 
 if TYPE_CHECKING:
@@ -64,15 +57,15 @@ class Store:
     @classmethod
     def open(cls, path: Path, *, busy_s: float = 30.0) -> Store:
         """Open for writing; created and migrated as needed."""
-        with reporting(path, "cannot be opened"):
+        with KIND.reporting(path, "cannot be opened"):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
             db = sqlite3.connect(path, timeout=busy_s, isolation_level=None)
             try:
-                check_ours(db, path)
+                KIND.check_ours(db, path)
                 db.execute("PRAGMA journal_mode = WAL")
                 # slurmdbd has it all: losing the last page in a power cut costs one more sync.
                 db.execute("PRAGMA synchronous = NORMAL")
-                migrate(db, path)
+                KIND.migrate(db, path)
             except BaseException:
                 db.close()
                 raise
@@ -81,12 +74,12 @@ class Store:
     @classmethod
     def open_readonly(cls, path: Path, *, busy_s: float = 30.0) -> Store:
         """Open for reading beside a sync."""
-        with reporting(path, "cannot be read"):
+        with KIND.reporting(path, "cannot be read"):
             uri = f"file:{quote(os.fsencode(path))}?mode=ro"
             db = sqlite3.connect(uri, uri=True, timeout=busy_s, isolation_level=None)
             try:
-                check_ours(db, path)
-                refuse_newer(db, path)
+                KIND.check_ours(db, path)
+                KIND.refuse_newer(db, path)
             except BaseException:
                 db.close()
                 raise
@@ -115,7 +108,7 @@ class Store:
     ) -> int:
         """Insert or update; the watermark moves in the same transaction. Returns the new ones."""
         source = iter(attempts)
-        with reporting(self.path, "cannot be written"), transaction(self._db) as db:
+        with KIND.reporting(self.path, "cannot be written"), transaction(self._db) as db:
             before = self.count()
             while batch := list(islice(source, BATCH)):
                 db.executemany(_UPSERT, batch)
@@ -139,24 +132,24 @@ class Store:
 
     def covered(self) -> Covered | None:
         """What has been read, None before the first page."""
-        with reporting(self.path, "cannot be read"):
+        with KIND.reporting(self.path, "cannot be read"):
             row = self._db.execute("SELECT from_s, until_s, read_at_s FROM covered").fetchone()
         return None if row is None else Covered(*row)
 
     def skips(self) -> dict[str, int]:
         """Rows ever left out, by reason (a row read twice counts twice)."""
-        with reporting(self.path, "cannot be read"):
+        with KIND.reporting(self.path, "cannot be read"):
             return dict(self._db.execute("SELECT reason, count FROM skip ORDER BY reason"))
 
     def still_open(self) -> list[int]:
         """Job ids of attempts that ran when last seen."""
-        with reporting(self.path, "cannot be read"):
+        with KIND.reporting(self.path, "cannot be read"):
             rows = self._db.execute("SELECT DISTINCT job_id FROM attempt WHERE end_s IS NULL")
             return [row[0] for row in rows]
 
     def attempts(self, where: str = "1", values: Sequence[object] = ()) -> Iterator[Attempt]:
         """Attempts in order of their end, those still open last; ``where`` is trusted SQL."""
-        with reporting(self.path, "cannot be read"):
+        with KIND.reporting(self.path, "cannot be read"):
             rows = self._db.execute(
                 f"SELECT {_NAMES} FROM attempt WHERE {where} "
                 "ORDER BY end_s IS NULL, end_s, job_id, submit_s",
@@ -169,7 +162,7 @@ class Store:
         """The same as a pandas table; times stay epoch seconds (missing: NaN)."""
         import pandas as pd
 
-        with reporting(self.path, "cannot be read"):
+        with KIND.reporting(self.path, "cannot be read"):
             return pd.read_sql_query(
                 f"SELECT {_NAMES} FROM attempt WHERE {where} ORDER BY end_s IS NULL, end_s",
                 self._db,

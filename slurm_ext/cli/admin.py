@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from slurm_ext.daemon import requeue
+from slurm_ext.daemon.client import listens, tell
 from slurm_ext.daemon.config import Config
 from slurm_ext.daemon.journal import Journal
 from slurm_ext.daemon.lock import DaemonLock, read_heartbeat
@@ -43,6 +44,15 @@ def add_parser(verbs: Any) -> None:
     pause.set_defaults(run=run_pause)
     resume = verbs.add_parser("resume", help="end a pause", description="End a pause.")
     resume.set_defaults(run=run_resume)
+    again = verbs.add_parser(
+        "reload", help="make the daemon read its configuration again",
+        description="The daemon checks the files it was started with and takes them before its "
+        "next cycle; what is wrong is said here, and then the old configuration stays. Sections "
+        "state, slurm, status and metrics need a restart.",
+        epilog="example: slurm-ext reload",
+    )  # fmt: skip
+    again.set_defaults(run=run_reload)
+    add_config_options(again)
     recover = verbs.add_parser(
         "recover", help="undo what a dead daemon left behind",
         description="Give every job we deferred, held or pinned back to Slurm and delete our "
@@ -79,11 +89,15 @@ def hours(text: str) -> float:
 
 def run_pause(args: argparse.Namespace) -> int:
     config = read_config(args)
-    now_s = int(time.time())
-    until_s = None if args.hours is None else now_s + int(args.hours * 3600)
-    with _journal(config) as journal:
-        journal.pause(user_name(), now_s, until_s, args.why)
-    until = "" if until_s is None else f" for {args.hours:g} hours"
+    run_dir = Path(config.state.run_dir)
+    if listens(run_dir):
+        tell(run_dir, "pause", {"hours": args.hours, "why": args.why})
+    else:
+        now_s = int(time.time())
+        until_s = None if args.hours is None else now_s + int(args.hours * 3600)
+        with _journal(config) as journal:
+            journal.pause(user_name(), now_s, until_s, args.why)
+    until = "" if args.hours is None else f" for {args.hours:g} hours"
     console().print(
         f"paused{until}: the next cycle gives all jobs back; 'slurm-ext resume' ends it"
     )
@@ -92,9 +106,19 @@ def run_pause(args: argparse.Namespace) -> int:
 
 def run_resume(args: argparse.Namespace) -> int:
     config = read_config(args)
-    with _journal(config) as journal:
-        journal.resume(user_name(), int(time.time()))
+    run_dir = Path(config.state.run_dir)
+    if listens(run_dir):
+        tell(run_dir, "resume")
+    else:
+        with _journal(config) as journal:
+            journal.resume(user_name(), int(time.time()))
     console().print("resumed: from the next cycle on the configured modes are in force")
+    return 0
+
+
+def run_reload(args: argparse.Namespace) -> int:
+    config = read_config(args)
+    console().print(safe(tell(Path(config.state.run_dir), "reload"), 200))
     return 0
 
 

@@ -11,10 +11,10 @@ from slurm_ext import __version__
 from slurm_ext.daemon.text import printable
 from slurm_ext.errors import ConfigError, SlurmExtError
 
-from . import admin, config, doctor, history, run, sim, status, top, topology, why
+from . import admin, config, doctor, history, run, setup, sim, status, top, topology, why
 from .common import EXIT_CODES
 
-GROUPS = (run, status, top, why, admin, doctor, config, topology, history, sim)
+GROUPS = (run, status, top, why, admin, doctor, config, topology, history, sim, setup)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -16,7 +16,9 @@ def add_parser(verbs: Any) -> None:
     """Register the verb."""
     parser = verbs.add_parser(
         "top", help="live view of the cluster and the decisions",
-        description="Nodes, GPUs, queue and decisions of the running daemon; Ctrl-C ends it.",
+        description="Nodes, GPUs, queue and decisions of the running daemon. Keys: 1 overview, "
+        "2 queue, 3 nodes, 4 changes, 5 health, arrows and enter for one job, / filter, s sort, "
+        "p stop the display, q quit. NO_COLOR is honoured.",
         epilog="example: slurm-ext top --once",
     )  # fmt: skip
     parser.add_argument("--once", action="store_true", help="print one view and end")
@@ -31,6 +33,6 @@ def run(args: argparse.Namespace) -> int:
     if args.once:
         once(run_dir, console())
         return 0
-    with contextlib.suppress(KeyboardInterrupt):
+    with contextlib.suppress(KeyboardInterrupt, EOFError):
         watch(run_dir, console(), every_s=max(0.2, args.every))
     return 0

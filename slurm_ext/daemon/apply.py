@@ -17,7 +17,6 @@ from .journal import Journal
 _URGENCY = {
     Lever.RELEASE: 0,
     Lever.RESTORE: 1,
-    Lever.UNPIN: 1,
     Lever.REQUEUE: 2,
     Lever.LEASE: 3,
     Lever.HOLD: 3,

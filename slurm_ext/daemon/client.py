@@ -1,16 +1,17 @@
-"""Asking a running daemon through its status socket."""
+"""Asking a running daemon through its sockets."""
 
 from __future__ import annotations
 
 import http.client
 import json
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from slurm_ext.errors import SlurmExtError
 
-from .publish import SOCKET_NAME
+from . import admin_socket, publish
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -29,21 +30,49 @@ def ask(run_dir: Path, path: str, *, timeout_s: float = 10.0) -> Any:
 
     :raises SlurmExtError: no daemon, no right to ask, or no such thing; says what to do.
     """
-    where = run_dir / SOCKET_NAME
+    return _call(run_dir / publish.SOCKET_NAME, "GET", path, None, timeout_s)
+
+
+def tell(
+    run_dir: Path, verb: str, body: Mapping[str, object] | None = None, *, timeout_s: float = 10.0
+) -> str:
+    """Send ``pause``, ``resume``, ``reload`` or ``cycle`` to the admin socket; what was done.
+
+    :raises SlurmExtError: as :func:`ask`, or what the daemon says against it.
+    """
+    where = run_dir / admin_socket.SOCKET_NAME
+    answer = _call(where, "POST", f"/v1/{verb}", body or {}, timeout_s)
+    return str(answer["done"])
+
+
+def listens(run_dir: Path) -> bool:
+    """Whether a daemon answers at the admin socket (False also without the right to ask)."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(2.0)
+        try:
+            probe.connect(str(run_dir / admin_socket.SOCKET_NAME))
+        except OSError:
+            return False
+        return True
+
+
+def _call(
+    where: Path, method: str, path: str, body: Mapping[str, object] | None, timeout_s: float
+) -> Any:
     connection = _UnixConnection(str(where), timeout_s)
     try:
-        connection.request("GET", path)
+        connection.request(method, path, None if body is None else json.dumps(body))
         response = connection.getresponse()
-        body = json.loads(response.read())
+        answer = json.loads(response.read())
     except PermissionError as error:
         raise SlurmExtError(f"{where}: no permission; ask as the daemon's user or root") from error
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise SlurmExtError(
             f"{where}: no daemon answers ({error}); start one with 'slurm-ext serve', "
-            "or name its directory with --run-dir"
+            "or name its directory with --set state.run_dir=DIR"
         ) from error
     finally:
         connection.close()
-    if response.status == 404:
-        raise SlurmExtError(str(body.get("error", "not found")))
-    return body
+    if 400 <= response.status < 500:
+        raise SlurmExtError(str(answer.get("error", "not found")))
+    return answer

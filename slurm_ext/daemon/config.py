@@ -151,6 +151,27 @@ class StateConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class StatusConfig:
+    """Section ``status``; ``operators`` are user names separated by commas."""
+
+    open_to: str
+    others: str
+    operators: str
+
+    @property
+    def operator_names(self) -> frozenset[str]:
+        return frozenset(self.operators.split(",")) - {""}
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsConfig:
+    """Section ``metrics``; ``port`` 0: no TCP listener."""
+
+    address: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
 class LogConfig:
     """Section ``log``."""
 
@@ -175,6 +196,8 @@ class Config:
     jobs: JobsConfig
     slurm: SlurmConfig
     state: StateConfig
+    status: StatusConfig
+    metrics: MetricsConfig
     log: LogConfig
     files: tuple[str, ...] = field(default=(), compare=False)
     origins: Mapping[KeyPath, str] = field(default_factory=dict, compare=False)
@@ -218,6 +241,8 @@ _SECTIONS: Mapping[str, type] = {
     "jobs": JobsConfig,
     "slurm": SlurmConfig,
     "state": StateConfig,
+    "status": StatusConfig,
+    "metrics": MetricsConfig,
     "log": LogConfig,
 }
 

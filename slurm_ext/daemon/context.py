@@ -65,7 +65,6 @@ def context(
             max_deferral_s=guard.max_deferral_s,
             idle_waste_cycles=guard.idle_waste_cycles,
             idle_waste_gpus=guard.idle_waste_gpus,
-            stale_s=round(config.cycle.stale_s),
         ),
         jobs=JobSettings(config.jobs.optout, config.jobs.interactive),
         paused=paused,

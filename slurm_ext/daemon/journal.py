@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from slurm_ext.database import transaction
 from slurm_ext.model.decision import Decision, JobPatch, Plan
 from slurm_ext.model.job import JobKey
 from slurm_ext.model.ledger import LedgerEntry
@@ -81,19 +82,19 @@ class Journal:
 
     def close(self) -> None:
         """Close the connection; the journal must not be used afterwards."""
-        with journal_file.reporting(self.path, "cannot be closed"):
+        with journal_file.KIND.reporting(self.path, "cannot be closed"):
             self._db.close()
 
     @contextmanager
     def _writing(self, doing: str) -> Iterator[sqlite3.Connection]:
         with (
-            journal_file.reporting(self.path, f"{doing} could not be stored"),
-            journal_file.transaction(self._db) as db,
+            journal_file.KIND.reporting(self.path, f"{doing} could not be stored"),
+            transaction(self._db) as db,
         ):
             yield db
 
     def _read(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        with journal_file.reporting(self.path, "cannot be read"):
+        with journal_file.KIND.reporting(self.path, "cannot be read"):
             return self._db.execute(sql, values).fetchall()
 
     def entries(self) -> dict[JobKey, LedgerEntry]:
@@ -284,7 +285,7 @@ class Journal:
         later bound for successful rankings and lease renewals, which are nearly all actions.
         Bounded so that the decision thread may call it every cycle.
         """
-        with journal_file.reporting(self.path, "could not be pruned"):
+        with journal_file.KIND.reporting(self.path, "could not be pruned"):
             return journal_file.prune(self._db, before_s, routine_before_s, limit)
 
 

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
+from slurm_ext.database import FILE_MODE, Kind, transaction, version_of
 from slurm_ext.errors import JournalError
 
 from .text import printable
-
-APPLICATION_ID = 0x736C7865  # "slxe": tells our files from other SQLite files
-
-FILE_MODE = 0o640
-"""The journal names users and their jobs: not for everybody."""
 
 _ENTRY = """
 CREATE TABLE entry (
@@ -34,7 +28,7 @@ CREATE TABLE entry (
   surrendered TEXT NOT NULL,
   PRIMARY KEY (job_id, submit_s)) STRICT, WITHOUT ROWID"""
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
+_MIGRATIONS = (
     (
         _ENTRY,
         """CREATE TABLE action (
@@ -73,50 +67,26 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT",
     ),
 )
-"""Statements that lead from version n to n + 1. Never change one that was released."""
 
-_ROUTINE = "('rank', 'lease')"
-_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-
-@contextmanager
-def reporting(path: Path, doing: str) -> Iterator[None]:
-    """Turn whatever SQLite raises into a JournalError with a remedy."""
-    try:
-        yield
-    except (sqlite3.Error, OverflowError, OSError) as error:
-        raise JournalError(
-            f"{printable(str(path))}: {doing}: {printable(str(error))}; {_remedy(error)}"
-        ) from error
-
-
-def _remedy(error: Exception) -> str:
-    if isinstance(error, FileNotFoundError):
-        return "create the directory, for the daemon's user, mode 0750"
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return {
+KIND = Kind(
+    application_id=0x736C7865,  # "slxe"
+    migrations=_MIGRATIONS,
+    error=JournalError,
+    show=printable,
+    remedies={
         sqlite3.SQLITE_FULL: "free space on this file system",
         sqlite3.SQLITE_BUSY: "another process holds it locked: end that one",
         sqlite3.SQLITE_READONLY: "the daemon's user must be able to write file and directory",
         sqlite3.SQLITE_CANTOPEN: "check that it exists and may be read",
         sqlite3.SQLITE_CORRUPT: "restart the daemon: it puts a damaged file aside",
         sqlite3.SQLITE_NOTADB: "restart the daemon: it puts a damaged file aside",
-    }.get(code, "check the file system and the permissions of the directory")
+    },
+    foreign="name another state.dir",
+    newer="move the file away to begin a new one",
+)
 
-
-@contextmanager
-def transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """All or nothing; takes the write lock at once, so that nothing fails half way."""
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        yield db
-        db.execute("COMMIT")
-    except BaseException:
-        # SQLite rolls back by itself on some errors (disk full, I/O).
-        if db.in_transaction:
-            with suppress(sqlite3.Error):
-                db.execute("ROLLBACK")
-        raise
+_ROUTINE = "('rank', 'lease')"
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def open_rw(path: Path, busy_s: float) -> tuple[sqlite3.Connection, list[str]]:
@@ -125,7 +95,7 @@ def open_rw(path: Path, busy_s: float) -> tuple[sqlite3.Connection, list[str]]:
     :raises JournalError: not writable, locked, of a newer version, or not a journal of ours.
     """
     problems: list[str] = []
-    with reporting(path, "cannot be opened"):
+    with KIND.reporting(path, "cannot be opened"):
         try:
             return _open_checked(path, busy_s), problems
         except sqlite3.DatabaseError as error:
@@ -145,7 +115,7 @@ def _open_checked(path: Path, busy_s: float) -> sqlite3.Connection:
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
     db = sqlite3.connect(path, timeout=busy_s, isolation_level=None)
     try:
-        _check_ours(db, path)
+        KIND.check_ours(db, path)
         if db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
             error = sqlite3.DatabaseError("the check found damage")
             error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
@@ -155,47 +125,11 @@ def _open_checked(path: Path, busy_s: float) -> sqlite3.Connection:
             raise JournalError(f"{printable(str(path))}: must be on a local disk (WAL needs one)")
         db.execute("PRAGMA synchronous = FULL")
         db.execute(f"PRAGMA journal_size_limit = {64 << 20}")
-        migrate(db, path, MIGRATIONS)
+        KIND.migrate(db, path)
     except BaseException:
         db.close()
         raise
     return db
-
-
-def _check_ours(db: sqlite3.Connection, path: Path) -> None:
-    ident = db.execute("PRAGMA application_id").fetchone()[0]
-    tables = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
-    if ident != APPLICATION_ID and (ident or tables):
-        raise JournalError(
-            f"{printable(str(path))}: is a database of another program; name another state.dir"
-        )
-
-
-def version_of(db: sqlite3.Connection) -> int:
-    """The schema version the file has."""
-    return int(db.execute("PRAGMA user_version").fetchone()[0])
-
-
-def migrate(db: sqlite3.Connection, path: Path, migrations: Sequence[Sequence[str]]) -> None:
-    """Bring the file to the newest version, each step in one transaction.
-
-    :raises JournalError: the file is newer than this program.
-    """
-    _refuse_newer(version_of(db), len(migrations), path)
-    while (version := version_of(db)) < len(migrations):
-        with transaction(db):
-            for statement in migrations[version]:
-                db.execute(statement)
-            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            db.execute(f"PRAGMA user_version = {version + 1}")
-
-
-def _refuse_newer(version: int, known: int, path: Path) -> None:
-    if version > known:
-        raise JournalError(
-            f"{printable(str(path))}: has version {version}, this program knows up to {known}; "
-            "install the newer slurm_ext again, or move the file away to begin a new one"
-        )
 
 
 def open_ro(path: Path, busy_s: float) -> sqlite3.Connection:
@@ -203,7 +137,7 @@ def open_ro(path: Path, busy_s: float) -> sqlite3.Connection:
 
     :raises JournalError: missing, damaged, or of another version than this program's.
     """
-    with reporting(path, "cannot be read"):
+    with KIND.reporting(path, "cannot be read"):
         try:
             db = _connect(path, "mode=ro", busy_s)
         except sqlite3.OperationalError:
@@ -221,7 +155,7 @@ def open_beside(path: Path, busy_s: float) -> sqlite3.Connection:
 
     :raises JournalError: missing, damaged, or of another version than this program's.
     """
-    with reporting(path, "cannot be opened"):
+    with KIND.reporting(path, "cannot be opened"):
         db = _same_version(_connect(path, "mode=rw", busy_s), path)
         db.execute("PRAGMA synchronous = FULL")
         return db
@@ -231,11 +165,11 @@ def _same_version(db: sqlite3.Connection, path: Path) -> sqlite3.Connection:
     try:
         version = version_of(db)
         ident = db.execute("PRAGMA application_id").fetchone()[0]
-        if ident == APPLICATION_ID and version == len(MIGRATIONS):
+        if ident == KIND.application_id and version == len(KIND.migrations):
             return db
-        if ident != APPLICATION_ID:
+        if ident != KIND.application_id:
             raise JournalError(f"{printable(str(path))}: is not a journal of slurm_ext")
-        _refuse_newer(version, len(MIGRATIONS), path)
+        KIND.refuse_newer(db, path)
         raise JournalError(
             f"{printable(str(path))}: has the older version {version}; restart the daemon once"
         )
@@ -272,7 +206,7 @@ def _salvage(db: sqlite3.Connection, aside: Path) -> str:
     try:
         old = _connect(aside, "mode=ro", 0)
         try:
-            if version_of(old) != len(MIGRATIONS):
+            if version_of(old) != len(KIND.migrations):
                 return "without the old ledger"
             if old.execute("PRAGMA quick_check(entry)").fetchone()[0] != "ok":
                 return "without the old ledger"

@@ -3,73 +3,62 @@
 from __future__ import annotations
 
 import json
-import logging
-import os
-import socketserver
 import threading
-from http.server import BaseHTTPRequestHandler
+from collections.abc import Callable, Collection
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, Self
+from urllib.parse import parse_qs, urlsplit
 
-from slurm_ext.errors import SlurmExtError
-
-log = logging.getLogger(__name__)
+from .access import Viewer, hides_others, seen_by, viewer
+from .httpd import Ask, Reply, UnixServer, as_json
 
 SOCKET_NAME = "status.sock"
+PATHS = (
+    "/healthz", "/metrics", "/v1/status", "/v1/jobs", "/v1/jobs/ID", "/v1/nodes", "/v1/cycles",
+    "/v1/policy",
+)  # fmt: skip
+KEPT_VIEWS = 32
+"""Encoded answers kept of one cycle: many clients of the same kind cost one encoding."""
+
+Plain = dict[str, Any]
 
 
 class Publisher:
     """Serves the newest snapshot from threads of its own; a slow reader slows nobody.
 
-    The snapshot is replaced, never changed, so readers need no lock.
+    The snapshot is replaced, never changed. It is made when somebody first asks for it.
+    ``open_to_all``: anybody may ask; ``others`` as in :func:`.access.hides_others`.
+    ``metrics`` gives the text for ``/metrics``, or None where that is not possible.
     """
 
-    def __init__(self, run_dir: Path) -> None:
-        self.path = run_dir / SOCKET_NAME
-        self._snapshot: dict[str, Any] = {"cycle": 0}
-        self._error: dict[str, Any] | None = None
-        self._server: _Server | None = None
+    def __init__(
+        self,
+        run_dir: Path,
+        *,
+        open_to_all: bool = False,
+        others: str = "slurm",
+        operators: Collection[str] = (),
+        metrics: Callable[[], bytes | None] = lambda: None,
+    ) -> None:
+        self._others, self._operators, self._metrics = others, operators, metrics
+        self._current = _Published(lambda: {"cycle": 0}, 0)
+        self._error: Plain | None = None
+        self._cycles: list[Plain] = []
+        mode = 0o666 if open_to_all else 0o600
+        self._server = UnixServer(run_dir / SOCKET_NAME, mode, self._answer)
 
-    def publish(self, snapshot: dict[str, Any]) -> None:
-        """Put a new snapshot in place; clears the last error."""
-        self._snapshot, self._error = snapshot, None
+    def publish(self, make: Callable[[], Plain], cycle: int, summary: Plain) -> None:
+        """Put a new snapshot in place; clears the last error. ``summary``: a line for cycles."""
+        self._current, self._error = _Published(make, cycle), None
+        self._cycles = [*self._cycles[-99:], summary]
 
     def failed(self, error: str, at_s: int) -> None:
         """Note that a cycle failed; the last good snapshot stays."""
         self._error = {"at_s": at_s, "error": error}
 
-    def answer(self, path: str) -> tuple[int, Any]:
-        """HTTP status and body for a path."""
-        current, error = self._snapshot, self._error
-        if path == "/healthz":
-            return (503 if error else 200), {"cycle": current.get("cycle", 0), "failure": error}
-        if path == "/v1/status":
-            return 200, {**current, "failure": error}
-        if path == "/v1/jobs":
-            return 200, current.get("jobs", [])
-        if path == "/v1/nodes":
-            return 200, current.get("nodes", [])
-        if path.startswith("/v1/jobs/"):
-            wanted = path.removeprefix("/v1/jobs/")
-            for job in current.get("jobs", []):
-                if wanted in (job["id"], str(job["job_id"])):
-                    return 200, job
-            return 404, {"error": f"job {wanted[:40]} is not in the last cycle"}
-        return 404, {"error": "paths: /healthz /v1/status /v1/jobs /v1/jobs/ID /v1/nodes"}
-
     def __enter__(self) -> Self:
-        handler = type("Handler", (_Handler,), {"publisher": self})
-        try:
-            self.path.unlink(missing_ok=True)  # the lock is held: nobody else serves here
-            self._server = _Server(str(self.path), handler)
-        except OSError as error:
-            raise SlurmExtError(
-                f"{self.path}: no socket can be made here: {error}; set state.run_dir to a "
-                "directory on a local disk, its path at most 90 characters long"
-            ) from error
-        os.chmod(self.path, 0o600)
-        threading.Thread(target=self._server.serve_forever, daemon=True, name="status").start()
+        self._server.__enter__()
         return self
 
     def __exit__(
@@ -78,34 +67,92 @@ class Publisher:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
-        self.path.unlink(missing_ok=True)
+        self._server.__exit__(kind, error, trace)
+
+    # -- answers ---------------------------------------------------------------------------
+
+    def _answer(self, ask: Ask) -> Reply:
+        if ask.method != "GET":
+            return as_json(405, {"error": "this socket is read-only; see the admin socket"})
+        where = urlsplit(ask.path)
+        if where.path == "/healthz":
+            return self._health()
+        if where.path == "/metrics":
+            return metrics_reply(self._metrics())
+        who = viewer(ask.connection, self._operators)
+        return self._view(where.path, where.query, who, ask.etag)
+
+    def _health(self) -> Reply:
+        error = self._error
+        body = {"cycle": self._current.cycle, "failure": error}
+        return as_json(503 if error else 200, body)
+
+    def _view(self, path: str, query: str, who: Viewer, etag: str) -> Reply:
+        """A part of the snapshot; encoded once a cycle for all viewers who see the same."""
+        current, error = self._current, self._error
+        failed_s = error["at_s"] if error else 0
+        hide = hides_others(self._others, current.data().get("private_data", ""))
+        whose = "" if who.operator or not hide else f"u{who.uid}"
+        tag = f'"{current.cycle}-{failed_s}"'
+        if etag == tag:
+            return Reply(304, headers=(("ETag", tag),))
+        key = (path, query, whose, failed_s)
+        found = current.views.get(key)
+        if found is None:
+            data = seen_by(current.data(), who, hide=hide)
+            status, value = self._part(data, path, query, error)
+            found = (status, json.dumps(value).encode())
+            if len(current.views) < KEPT_VIEWS:
+                current.views[key] = found
+        return Reply(*found, headers=(("ETag", tag),))
+
+    def _part(self, data: Plain, path: str, query: str, error: Plain | None) -> tuple[int, Any]:
+        if path == "/v1/status":
+            return 200, {**limited(data, query), "failure": error}
+        if path == "/v1/jobs":
+            return 200, limited(data, query).get("jobs", [])
+        if path == "/v1/nodes":
+            return 200, data.get("nodes", [])
+        if path == "/v1/cycles":
+            return 200, self._cycles
+        if path == "/v1/policy":
+            return 200, data.get("policy_parameters", {})
+        if path.startswith("/v1/jobs/"):
+            wanted = path.removeprefix("/v1/jobs/")
+            for job in data.get("jobs", []):
+                if wanted in (job["id"], str(job["job_id"])):
+                    return 200, job
+            return 404, {"error": f"job {wanted[:40]} is not in the last cycle"}
+        return 404, {"error": f"paths: {' '.join(PATHS)}"}
 
 
-class _Server(socketserver.ThreadingUnixStreamServer):
-    daemon_threads = True
+class _Published:
+    """One cycle's snapshot, made at the first question, with what was encoded of it."""
 
-    def handle_error(self, request: object, client_address: object) -> None:
-        log.debug("status client went away", exc_info=True)
+    def __init__(self, make: Callable[[], Plain], cycle: int) -> None:
+        self.cycle = cycle
+        self.views: dict[tuple[str, str, str, int], tuple[int, bytes]] = {}
+        self._make, self._made = make, threading.Lock()
+        self._data: Plain | None = None
+
+    def data(self) -> Plain:
+        with self._made:
+            if self._data is None:
+                self._data = self._make()
+            return self._data
 
 
-class _Handler(BaseHTTPRequestHandler):
-    publisher: ClassVar[Publisher]
-    timeout = 10
+def limited(data: Plain, query: str) -> Plain:
+    """The snapshot with at most ``limit=N`` jobs, the first in rank, and how many there are."""
+    limit = parse_qs(query).get("limit", [""])[0]
+    jobs = data.get("jobs", [])
+    if not limit.isdecimal() or len(jobs) <= int(limit):
+        return data
+    return {**data, "jobs": jobs[: int(limit)], "jobs_in_all": len(jobs)}
 
-    def do_GET(self) -> None:
-        status, body = self.publisher.answer(self.path)
-        payload = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(payload)))
-        self.end_headers()
-        self.wfile.write(payload)
 
-    def address_string(self) -> str:
-        return "unix"
-
-    def log_message(self, format: str, *args: object) -> None:
-        log.debug(format, *args)
+def metrics_reply(text: bytes | None) -> Reply:
+    """The metrics in Prometheus' text format, or what is missing for them."""
+    if text is None:
+        return as_json(501, {"error": "metrics need prometheus_client: install slurm-ext[metrics]"})
+    return Reply(200, text, "text/plain; version=0.0.4; charset=utf-8")

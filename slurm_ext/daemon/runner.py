@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from slurm_ext.engine.cycle import Step, decide
-from slurm_ext.engine.settings import Memory
+from slurm_ext.engine.settings import Context, Memory
 from slurm_ext.errors import JournalError, SlurmExtError
 from slurm_ext.model.decision import Plan
 from slurm_ext.model.job import JobKey
@@ -22,7 +22,7 @@ from .config import Config
 from .context import context
 from .journal import Journal
 from .outcome import starts
-from .records import CycleRecord
+from .records import CycleRecord, StartRecord
 
 log = logging.getLogger(__name__)
 
@@ -48,13 +48,15 @@ def _no_collection() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class CycleResult:
-    """What one cycle saw, decided and did."""
+    """What one cycle saw, knew, decided and did; ``starts`` it noticed."""
 
     cycle: int
     observation: Observation
+    context: Context
     step: Step
     applied: Applied
     durations_s: Mapping[str, float]
+    starts: tuple[StartRecord, ...] = ()
 
     @property
     def plan(self) -> Plan:
@@ -119,8 +121,8 @@ class Runner:
             self.journal.record_changes(step.plan)
         self._remember(obs, step)
         clock.lap("record")
-        result = CycleResult(self.cycle, obs, step, applied, clock.laps)
-        self._record(result, len(records))
+        result = CycleResult(self.cycle, obs, ctx, step, applied, clock.laps, tuple(records))
+        self._record(result)
         return result
 
     def _apply(self, step: Step, ledger: Mapping) -> Applied:  # type: ignore[type-arg]
@@ -148,7 +150,7 @@ class Runner:
         self.memory = step.memory
         self.last = step.plan
 
-    def _record(self, result: CycleResult, started: int) -> None:
+    def _record(self, result: CycleResult) -> None:
         if self.journal is None or self.dry_run:
             return
         counts = {
@@ -156,7 +158,7 @@ class Runner:
             "sent": len(result.applied.patches),
             "errors": len(result.applied.errors),
             "put_off": result.applied.put_off,
-            "started": started,
+            "started": len(result.starts),
         }
         self.journal.record_cycle(
             CycleRecord(

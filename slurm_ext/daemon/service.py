@@ -7,7 +7,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -23,20 +24,27 @@ from slurm_ext.model.decision import Mode
 from slurm_ext.policies import get
 from slurm_ext.slurm.port import SlurmPort
 
+from .admin_socket import Admin
 from .config import Config
 from .journal import Journal
 from .lock import DaemonLock, Heartbeat
 from .logs import configure
+from .metrics import Metrics, TcpMetrics, available
 from .publish import Publisher
 from .recover import fail_open
 from .runner import CycleResult, Runner
-from .snapshot import snapshot
+from .snapshot import snapshot, summary
 from .systemd import notify
 
 log = logging.getLogger(__name__)
 
+WATCHDOG_S = 30.0
+"""A sign of life to systemd at least so often while nothing is to be done."""
+
 _FIXED: dict[str, Callable[[Config], object]] = {
     "section state": lambda c: c.state,
+    "section status": lambda c: c.status,
+    "section metrics": lambda c: c.metrics,
     "section slurm": lambda c: c.slurm,
     "cycle.call_timeout_s": lambda c: c.cycle.call_timeout_s,
     "cycle.observe_timeout_s": lambda c: c.cycle.observe_timeout_s,
@@ -59,6 +67,7 @@ class Service:
     _reload_wanted: bool = False
     _give_back: bool = False
     _failures: int = 0
+    _metrics: Metrics | None = field(default_factory=available)
 
     def serve(self) -> int:
         """Run until a signal ends it; returns the exit code.
@@ -77,12 +86,34 @@ class Service:
             for problem in journal.problems:
                 log.warning("%s", problem)
             runner = Runner(self.config, self.port, journal, self.can_note)
-            with Publisher(Path(state.run_dir)) as publisher:
+            with self._sockets() as publisher:
                 self._catch_signals()
                 notify("READY=1")
                 self._loop(runner, journal, publisher)
             self._end(journal)
         return 0
+
+    @contextmanager
+    def _sockets(self) -> Iterator[Publisher]:
+        """Status, admin and, where a port is configured, metrics; all gone at the end."""
+        run_dir, status, metrics = (
+            Path(self.config.state.run_dir), self.config.status, self.config.metrics,
+        )  # fmt: skip
+        admin = Admin(
+            self.config.state.journal_path, self._checked, self._ask_reload, self._wake.set
+        )
+        publisher = Publisher(
+            run_dir, open_to_all=status.open_to == "all", others=status.others,
+            operators=status.operator_names, metrics=self._metrics_text,
+        )  # fmt: skip
+        with ExitStack() as stack:
+            stack.enter_context(admin.server(run_dir))
+            if metrics.port:
+                stack.enter_context(TcpMetrics(metrics.address, metrics.port, self._metrics_text))
+            yield stack.enter_context(publisher)
+
+    def _metrics_text(self) -> bytes | None:
+        return self._metrics.text() if self._metrics is not None else None
 
     # -- loop ------------------------------------------------------------------------------
 
@@ -123,13 +154,18 @@ class Service:
             self._release_holds(journal)
             return None
         self._failures = 0
-        publisher.publish(snapshot(result, self.config))
+        config = self.config
+        publisher.publish(lambda: snapshot(result, config), result.cycle, summary(result))
+        if self._metrics is not None:
+            self._metrics.cycle(result)
         return result
 
     def _failed(self, runner: Runner, publisher: Publisher, error: SlurmExtError) -> None:
         self._failures += 1
         log.error("cycle %d: %s", runner.cycle, error)
         runner.note_failure(error, int(time.time()))
+        if self._metrics is not None:
+            self._metrics.failed()
         publisher.failed(str(error), int(time.time()))
 
     def _pause_s(self, result: CycleResult | None, spent_s: float) -> float:
@@ -145,7 +181,12 @@ class Service:
         return max(pause_s, cycle.min_interval_s)
 
     def _sleep(self, seconds: float) -> None:
-        self._wake.wait(seconds)
+        """Wait for the next cycle; systemd's watchdog looks more often than a long back-off."""
+        until = time.monotonic() + seconds
+        while (left_s := until - time.monotonic()) > 0:
+            if self._wake.wait(min(left_s, WATCHDOG_S)):
+                break
+            notify("WATCHDOG=1")
         self._wake.clear()
 
     def _beat(self, heartbeat: Heartbeat, result: CycleResult) -> None:
@@ -190,8 +231,7 @@ class Service:
         self.request_stop(give_back=True)
 
     def _on_hup(self, number: int, frame: FrameType | None) -> None:
-        self._reload_wanted = True
-        self._wake.set()
+        self._ask_reload()
 
     def _on_usr1(self, number: int, frame: FrameType | None) -> None:
         self._wake.set()
@@ -202,17 +242,30 @@ class Service:
         self._stop.set()
         self._wake.set()
 
+    def _ask_reload(self) -> None:
+        self._reload_wanted = True
+        self._wake.set()
+
+    def _checked(self) -> Config:
+        """The configuration read anew.
+
+        :raises SlurmExtError: it cannot be used, or not without a restart.
+        """
+        fresh = self.reload()
+        get(fresh.policy.name).with_parameters(fresh.policy.parameters)
+        fixed = [name for name, part in _FIXED.items() if part(fresh) != part(self.config)]
+        if fixed:
+            raise ConfigError(
+                [f"{name} cannot change at run time; restart the daemon" for name in fixed]
+            )
+        return fresh
+
     def _reload(self, runner: Runner) -> None:
         self._reload_wanted = False
         try:
-            fresh = self.reload()
-            get(fresh.policy.name).with_parameters(fresh.policy.parameters)
-        except (ConfigError, SlurmExtError) as error:
+            fresh = self._checked()
+        except SlurmExtError as error:
             log.error("reload refused, the old configuration stays:\n%s", error)
-            return
-        fixed = [name for name, part in _FIXED.items() if part(fresh) != part(self.config)]
-        if fixed:
-            log.error("reload: %s cannot change at run time; restart the daemon", ", ".join(fixed))
             return
         configure(fresh.log.level, fresh.log.format)
         self.config = fresh

@@ -33,6 +33,8 @@ def snapshot(result: CycleResult, config: Config) -> Plain:
         "cluster": obs.controller.value("ClusterName"),
         "slurm": ".".join(map(str, obs.controller.version)),
         "policy": plan.policy,
+        "policy_parameters": result.context.policy.parameters(),
+        "private_data": obs.controller.value("PrivateData"),
         "modes": {name: str(mode) for name, mode in plan.modes.items()},
         "durations_s": dict(result.durations_s),
         "stats": dict(plan.stats),
@@ -44,6 +46,19 @@ def snapshot(result: CycleResult, config: Config) -> Plain:
         "unreserve": list(plan.unreserve),
         "problems": [f"{p.kind} {p.subject}: {p.detail}" for p in obs.problems],
         "errors": [f"job {p.address}: {o.detail}" for p, o in result.applied.errors],
+    }
+
+
+def summary(result: CycleResult) -> Plain:
+    """One line a cycle: when, how long, how many of what."""
+    return {
+        "cycle": result.cycle,
+        "at_s": result.plan.now_s,
+        "durations_s": dict(result.durations_s),
+        "stats": dict(result.plan.stats),
+        "sent": len(result.applied.patches),
+        "errors": len(result.applied.errors),
+        "started": len(result.starts),
     }
 
 

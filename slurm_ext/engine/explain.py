@@ -60,7 +60,6 @@ SENTENCES: Mapping[str, str] = {
     "not_started": "let go {times} times, but Slurm did not start it: it asks for something "
     "that is not modelled; from now on it belongs to Slurm",
     "running": "running",
-    "stale": "the observation is {age_s} s old; nothing is decided on it",
 }
 """Every code a decision may carry; ``{name}`` are facts of the reason."""
 

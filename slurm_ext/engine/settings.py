@@ -55,7 +55,6 @@ class GuardSettings:
     max_deferral_s: int = 6 * 3600
     idle_waste_cycles: int = 20
     idle_waste_gpus: int = 1
-    stale_s: int = 60
 
 
 @dataclass(frozen=True, slots=True)

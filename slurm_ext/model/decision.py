@@ -108,7 +108,6 @@ class Lever(StrEnum):
     LEASE = "lease"  # StartTime = now + lease
     HOLD = "hold"  # scontrol hold
     RELEASE = "release"  # begin restored, pins of ours set or cleared in the same call
-    UNPIN = "unpin"
     RESTORE = "restore"  # everything of ours undone, the user's values back
     REQUEUE = "requeue"
 

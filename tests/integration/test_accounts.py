@@ -12,6 +12,10 @@ from pwd import getpwnam
 import pytest
 from minislurm import NodeGroup, Spec, User
 
+from slurm_ext.slurm.accounts import add_operator, remove_operator
+from slurm_ext.slurm.probe import probe
+from slurm_ext.slurm.run import Runner
+
 from .conftest import running
 from .harness import Daemon, Slurm, share_line
 
@@ -101,3 +105,12 @@ def test_doctor_warns_an_ordinary_user_in_enforce(
     done = daemon.command("doctor", check=False)
     print(f"\n{done.stdout}{done.stderr}")
     assert done.returncode == 1
+
+
+def test_setup_makes_an_operator_and_takes_it_back(cluster: Slurm) -> None:
+    runner = Runner(environ={**os.environ, **cluster.env})
+    assert add_operator(runner, "nobody")
+    assert not add_operator(runner, "nobody"), "the second time there is nothing to do"
+    assert probe(runner, user="nobody", uid=65534, slurm_user="root").admin_level == "Operator"
+    remove_operator(runner, "nobody")
+    assert probe(runner, user="nobody", uid=65534, slurm_user="root").admin_level == "None"

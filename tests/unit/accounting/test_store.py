@@ -72,16 +72,6 @@ def test_newer_version_is_refused(tmp_path: Path) -> None:
             opening(tmp_path / "h.db")
 
 
-def test_each_migration_is_one_transaction(tmp_path: Path) -> None:
-    db = sqlite3.connect(tmp_path / "h.db", isolation_level=None)
-    broken = (*schema.MIGRATIONS, ("CREATE TABLE more (x)", "CREATE NONSENSE"))
-    with pytest.raises(sqlite3.OperationalError):
-        schema.migrate(db, tmp_path / "h.db", broken)
-    assert schema.version_of(db) == len(schema.MIGRATIONS)
-    assert db.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'more'").fetchone() == (0,)
-    db.close()
-
-
 def test_file_is_not_for_everybody(tmp_path: Path) -> None:
     Store.open(tmp_path / "h.db").close()
     assert (tmp_path / "h.db").stat().st_mode & 0o007 == 0

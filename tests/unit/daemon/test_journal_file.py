@@ -6,7 +6,6 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import fields
 from pathlib import Path
 
@@ -55,7 +54,7 @@ def test_durability_settings(path: Path) -> None:
         strict = journal._read(
             "SELECT name FROM pragma_table_list WHERE schema='main' AND NOT strict"
         )
-    assert found == ["wal", 2, 2, len(journal_file.MIGRATIONS)]
+    assert found == ["wal", 2, 2, len(journal_file.KIND.migrations)]
     assert [name for (name,) in strict if not name.startswith("sqlite_")] == []
 
 
@@ -64,24 +63,6 @@ def test_journal_is_not_for_everybody(path: Path) -> None:
         journal.record_cycle(CycleRecord(1, NOW))
         modes = {file.stat().st_mode & 0o007 for file in path.parent.iterdir()}
     assert modes == {0}
-
-
-def test_migrations_run_from_the_version_of_the_file(path: Path) -> None:
-    steps = [("CREATE TABLE a (x INTEGER) STRICT",), ("ALTER TABLE a ADD COLUMN y INTEGER",)]
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        journal_file.migrate(db, path, steps[:1])
-        db.execute("INSERT INTO a VALUES (1)")
-        journal_file.migrate(db, path, steps)
-        assert db.execute("SELECT x, y FROM a").fetchall() == [(1, None)]
-        assert journal_file.version_of(db) == 2
-
-
-def test_a_failed_migration_leaves_the_old_version(path: Path) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        with pytest.raises(sqlite3.Error):
-            journal_file.migrate(db, path, [("CREATE TABLE a (x) ", "CREATE TABLE nonsense")])
-        assert journal_file.version_of(db) == 0
-        assert db.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,)
 
 
 @pytest.mark.parametrize("opening", [Journal, Journal.open_readonly])

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import io
+import http.client
+import socket
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
-from rich.console import Console
 
 from slurm_ext.daemon.client import ask
 from slurm_ext.daemon.config import load
-from slurm_ext.daemon.publish import Publisher
+from slurm_ext.daemon.httpd import Ask
+from slurm_ext.daemon.publish import SOCKET_NAME, Publisher
 from slurm_ext.daemon.runner import Runner
 from slurm_ext.daemon.snapshot import snapshot
 from slurm_ext.errors import SlurmExtError
-from slurm_ext.tui.render import screen
 from tests.builders import job, node, observation
 from tests.fake import FakeSlurm
 
-HOSTILE = "evil\x1b[2J\x07\r\nNumNodes=4\u202e"
+Plain = dict[str, Any]
 
 
-def data(**fields: object) -> dict:  # type: ignore[type-arg]
+def data(**fields: object) -> Plain:
     jobs = [job(1, gpus=4, **fields), job(2, gpus=8, **fields), job(3, on={"n1": 2}, **fields)]
     obs = observation([node("n1", used=range(2)), node("n2", states=("DOWN",))], jobs,
                       now=int(time.time()))  # fmt: skip
@@ -30,9 +31,14 @@ def data(**fields: object) -> dict:  # type: ignore[type-arg]
     return snapshot(Runner(config, FakeSlurm(obs), None, dry_run=True).run(), config)
 
 
+def put(publisher: Publisher, made: Plain | None = None, cycle: int = 1) -> None:
+    found = data() if made is None else made
+    publisher.publish(lambda: found, cycle, {"cycle": cycle})
+
+
 def test_the_snapshot_is_served(tmp_path: Path) -> None:
     with Publisher(tmp_path) as publisher:
-        publisher.publish(data())
+        put(publisher)
         assert ask(tmp_path, "/v1/status")["policy"] == "multifactor"
         assert ask(tmp_path, "/v1/jobs/1")["gpus"] == 4
         assert {n["name"] for n in ask(tmp_path, "/v1/nodes")} == {"n1", "n2"}
@@ -41,16 +47,82 @@ def test_the_snapshot_is_served(tmp_path: Path) -> None:
 
 def test_a_failed_cycle_shows_and_the_last_good_one_stays(tmp_path: Path) -> None:
     with Publisher(tmp_path) as publisher:
-        publisher.publish(data())
+        put(publisher)
         publisher.failed("slurmctld is down", 7)
         answer = ask(tmp_path, "/v1/status")
         assert answer["failure"] == {"at_s": 7, "error": "slurmctld is down"}
         assert answer["jobs"]
 
 
+def test_cycles_and_policy_are_served(tmp_path: Path) -> None:
+    with Publisher(tmp_path) as publisher:
+        put(publisher, cycle=1)
+        put(publisher, cycle=2)
+        assert [c["cycle"] for c in ask(tmp_path, "/v1/cycles")] == [1, 2]
+        assert "placement.cpus_per_gpu" in ask(tmp_path, "/v1/policy")
+
+
+def test_a_limit_cuts_the_jobs_and_says_how_many_there_are(tmp_path: Path) -> None:
+    with Publisher(tmp_path) as publisher:
+        put(publisher)
+        answer = ask(tmp_path, "/v1/status?limit=1")
+        assert [j["rank"] for j in answer["jobs"]] == [0]
+        assert answer["jobs_in_all"] == 3
+
+
+def test_a_snapshot_is_made_once_and_only_when_asked_for(tmp_path: Path) -> None:
+    made: list[int] = []
+
+    def make() -> Plain:
+        made.append(1)
+        return data()
+
+    with Publisher(tmp_path) as publisher:
+        publisher.publish(make, 1, {})
+        assert made == []
+        ask(tmp_path, "/v1/jobs/1")
+        ask(tmp_path, "/v1/status")
+        assert made == [1]
+
+
+def test_the_socket_is_for_operators_unless_opened(tmp_path: Path) -> None:
+    with Publisher(tmp_path):
+        assert (tmp_path / SOCKET_NAME).stat().st_mode & 0o777 == 0o600
+    with Publisher(tmp_path, open_to_all=True):
+        assert (tmp_path / SOCKET_NAME).stat().st_mode & 0o777 == 0o666
+
+
+def test_who_has_the_newest_cycle_gets_no_body(tmp_path: Path) -> None:
+    with Publisher(tmp_path) as publisher:
+        put(publisher, cycle=4)
+        first = raw(tmp_path, "")
+        again = raw(tmp_path, first.headers["ETag"])
+        put(publisher, cycle=5)
+        later = raw(tmp_path, first.headers["ETag"])
+    assert (first.status, again.status, later.status) == (200, 304, 200)
+
+
+def raw(run_dir: Path, etag: str) -> http.client.HTTPResponse:
+    with socket.socket(socket.AF_UNIX) as channel:
+        channel.connect(str(run_dir / SOCKET_NAME))
+        channel.sendall(f"GET /v1/status HTTP/1.0\r\nIf-None-Match: {etag}\r\n\r\n".encode())
+        response = http.client.HTTPResponse(channel)
+        response.begin()
+        response.read()
+        return response
+
+
+def test_metrics_without_the_library_say_what_to_install(tmp_path: Path) -> None:
+    left, right = socket.socketpair(socket.AF_UNIX)
+    with left, right:
+        reply = Publisher(tmp_path)._answer(Ask("GET", "/metrics", b"", "", left))
+    assert reply.status == 501
+    assert b"slurm-ext[metrics]" in reply.body
+
+
 def test_unknown_things_are_said_so(tmp_path: Path) -> None:
     with Publisher(tmp_path) as publisher:
-        publisher.publish(data())
+        put(publisher)
         with pytest.raises(SlurmExtError, match="job 99 is not in the last cycle"):
             ask(tmp_path, "/v1/jobs/99")
 
@@ -64,26 +136,3 @@ def test_the_socket_goes_with_the_daemon(tmp_path: Path) -> None:
     with Publisher(tmp_path):
         pass
     assert list(tmp_path.iterdir()) == []
-
-
-def render(view: object, width: int = 80) -> str:
-    out = io.StringIO()
-    Console(file=out, width=width, height=24, no_color=True).print(view)
-    return out.getvalue()
-
-
-@pytest.mark.parametrize("width", [40, 80, 200])
-def test_hostile_names_never_reach_the_terminal(width: int) -> None:
-    text = render(screen(data(name=HOSTILE, user=HOSTILE), width=width, height=24), width)
-    assert not any(ord(c) < 32 and c != "\n" for c in text)
-    assert "\u202e" not in text
-
-
-def test_the_map_shows_free_used_and_unusable_gpus() -> None:
-    text = render(screen(data(), width=80, height=24))
-    assert "n1 ■■······" in text
-    assert "n2 xxxxxxxx" in text
-
-
-def test_a_daemon_without_a_cycle_yet_can_be_shown() -> None:
-    assert "no nodes" in render(screen({"cycle": 0}, width=80, height=24))

@@ -80,7 +80,7 @@ def test_a_pin_is_not_sent_to_a_job_that_does_not_wait(look: dict[JobKey, Job]) 
 def test_clearing_a_pin_is_guarded_as_well() -> None:
     """On a running job it would be an error that looks serious ("Invalid node name")."""
     runner = Listener()
-    patch = JobPatch(WAITS.key, "1", Lever.UNPIN, required_nodes=())
+    patch = JobPatch(WAITS.key, "1", Lever.RELEASE, required_nodes=())
     assert writer(runner, seen(WAITS)).patch([patch])[0].ok
     assert runner.sent == ["update JobId=1 Partition=gpu, ReqNodeList="]
     (outcome,) = writer(runner, seen(RUNS)).patch([patch])

@@ -1,0 +1,230 @@
+"""Prometheus metrics of the daemon: what the cluster looks like, what we decided, what it cost.
+
+Names follow https://prometheus.io/docs/practices/naming/; no metric has a user or job in it, so
+that their number stays bounded and nothing private is scraped.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from slurm_ext.errors import SlurmExtError
+from slurm_ext.model.decision import Verdict
+from slurm_ext.model.job import Job, JobKey
+from slurm_ext.model.ledger import LedgerEntry
+
+from .httpd import Ask, Handler, Reply, TcpServer, as_json
+from .publish import metrics_reply
+
+if TYPE_CHECKING:
+    from .runner import CycleResult
+
+SIZES = ((0, "0"), (1, "1"), (4, "2-4"), (8, "5-8"), (16, "9-16"), (64, "17-64"))
+WAITS_S = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 86400, 3 * 86400, 7 * 86400)
+PHASES_S = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30)
+
+
+def size_of(gpus: int) -> str:
+    """The size class of a job by its GPUs."""
+    for most, name in SIZES:
+        if gpus <= most:
+            return name
+    return "65+"
+
+
+class Metrics:
+    """Counters and gauges in a registry of their own.
+
+    :raises ImportError: without prometheus_client (extra ``metrics``).
+    """
+
+    def __init__(self) -> None:
+        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+        self.registry = registry = CollectorRegistry()
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"slurm_ext_{name}", text, labels, registry=registry)
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"slurm_ext_{name}", text, labels, registry=registry)
+
+        def histogram(name: str, text: str, steps: tuple[float, ...], *labels: str) -> Histogram:
+            return Histogram(
+                f"slurm_ext_{name}", text, labels, buckets=steps, registry=registry
+            )  # fmt: skip
+
+        self._gpus = gauge("gpus", "GPUs of the cluster by state", "state")
+        self._jobs = gauge("jobs", "Jobs by our verdict", "verdict")
+        self._waiting = gauge("waiting_jobs", "Planned jobs that wait, by GPUs", "size")
+        self._waiting_gpus = gauge("waiting_gpus", "GPUs that waiting jobs ask for", "size")
+        self._oldest = gauge("oldest_wait_seconds", "Wait of the job waiting longest", "size")
+        self._marks = gauge("marks", "Jobs on which a mark of ours stands, by kind", "kind")
+        self._fences = gauge("fences", "Promised starts in force")
+        self._mode = gauge("partition_mode", "1 for the mode in force", "partition", "mode")
+        self._estimated = gauge("estimated_jobs_ratio", "Share of planned jobs with an estimate")
+        self._last = gauge("last_cycle_timestamp_seconds", "When the last good cycle looked")
+        self._problems = gauge("problems", "Records of the last look that could not be read")
+        self._cycles = counter("cycles", "Cycles by outcome", "outcome")
+        self._phase = histogram("cycle_phase_seconds", "Parts of a cycle", PHASES_S, "phase")
+        self._actions = counter(
+            "actions", "Writes to jobs by lever and outcome", "lever", "outcome"
+        )
+        self._put_off = counter("actions_put_off", "Writes put off for lack of tokens")
+        self._starts = counter("starts", "Starts seen: on the planned nodes, or why not", "outcome")
+        self._wait = histogram("wait_seconds", "Submit to start", WAITS_S, "size")
+        self._late = histogram("start_delay_seconds", "Let go to seen running", WAITS_S)
+        self._jct = histogram("job_completion_seconds", "Submit to end", WAITS_S, "size")
+        self._ended: set[JobKey] | None = None
+        self._modes: set[tuple[str, str]] = set()
+
+    def text(self) -> bytes:
+        """All of it in Prometheus' text format."""
+        from prometheus_client import generate_latest
+
+        return generate_latest(self.registry)
+
+    def failed(self) -> None:
+        """A cycle gave no decision."""
+        self._cycles.labels("failed").inc()
+
+    def cycle(self, result: CycleResult) -> None:
+        """Take in one good cycle."""
+        self._cycles.labels("ok").inc()
+        self._last.set(result.observation.now_s)
+        self._problems.set(len(result.observation.problems))
+        for phase, seconds in result.durations_s.items():
+            self._phase.labels(phase).observe(seconds)
+        stats = result.plan.stats
+        for state in ("total", "usable", "used"):
+            self._gpus.labels(state).set(stats.get(f"gpus_{state}", 0))
+        for verdict in Verdict:
+            self._jobs.labels(str(verdict)).set(stats.get(f"jobs_{verdict.value}", 0))
+        self._fences.set(len(result.plan.fences))
+        self._queue(result)
+        self._standing(result.context.ledger)
+        self._partition_modes(result)
+        self._count_actions(result)
+        self._count_starts(result)
+        self._count_ended(result.observation.jobs)
+
+    # -- parts -----------------------------------------------------------------------------
+
+    def _queue(self, result: CycleResult) -> None:
+        jobs, gpus, oldest = {}, {}, {}
+        for name in [name for _, name in SIZES] + ["65+"]:
+            jobs[name] = gpus[name] = oldest[name] = 0
+        decisions = result.plan.decisions
+        estimated = planned = 0
+        for job in result.observation.jobs:
+            decision = decisions.get(job.key)
+            if decision is None or decision.rank < 0:
+                continue
+            planned += 1
+            estimated += job.key in result.context.estimates
+            if decision.verdict is not Verdict.WAIT:
+                continue
+            size = size_of(job.request.gpus)
+            jobs[size] += max(1, job.array_count)
+            gpus[size] += job.request.gpus * max(1, job.array_count)
+            oldest[size] = max(oldest[size], result.observation.now_s - job.key.submit_s)
+        for name in jobs:
+            self._waiting.labels(name).set(jobs[name])
+            self._waiting_gpus.labels(name).set(gpus[name])
+            self._oldest.labels(name).set(oldest[name])
+        self._estimated.set(estimated / planned if planned else 0)
+
+    def _standing(self, ledger: Mapping[JobKey, LedgerEntry]) -> None:
+        entries = ledger.values()
+        self._marks.labels("lease").set(sum(e.lease_until_s is not None for e in entries))
+        self._marks.labels("hold").set(sum(e.held for e in entries))
+        self._marks.labels("pin").set(sum(bool(e.pinned) for e in entries))
+        self._marks.labels("rank").set(sum(e.site_factor != 0 for e in entries))
+        self._marks.labels("surrendered").set(sum(bool(e.surrendered) for e in entries))
+
+    def _partition_modes(self, result: CycleResult) -> None:
+        now = {(name, str(mode)) for name, mode in result.plan.modes.items()}
+        for gone in self._modes - now:
+            self._mode.remove(*gone)
+        for name, mode in now:
+            self._mode.labels(name, mode).set(1)
+        self._modes = now
+
+    def _count_actions(self, result: CycleResult) -> None:
+        failed = {id(patch) for patch, _ in result.applied.errors}
+        for patch in result.applied.patches:
+            outcome = "error" if id(patch) in failed else "ok"
+            self._actions.labels(str(patch.lever), outcome).inc()
+        self._put_off.inc(result.applied.put_off)
+
+    def _count_starts(self, result: CycleResult) -> None:
+        if not result.starts:
+            return
+        gpus = {j.key: sum(s.gpus for s in j.alloc) for j in result.observation.jobs}
+        for record in result.starts:
+            self._starts.labels("as_planned" if record.same_nodes else record.why).inc()
+            waited_s = max(0, record.start_s - record.key.submit_s)
+            self._wait.labels(size_of(gpus[record.key])).observe(waited_s)
+            if record.planned_s is not None and record.same_nodes:
+                self._late.observe(max(0, record.start_s - record.planned_s))
+
+    def _count_ended(self, jobs: tuple[Job, ...]) -> None:
+        """Jobs that ended while we looked on; slurmctld shows them for MinJobAge."""
+        ended = {j.key: j for j in jobs if j.state.ended and j.end_s and j.start_s}
+        if self._ended is not None:
+            for key in ended.keys() - self._ended:
+                job = ended[key]
+                assert job.end_s is not None
+                size = size_of(sum(s.gpus for s in job.alloc) or job.request.gpus)
+                self._jct.labels(size).observe(max(0, job.end_s - key.submit_s))
+        self._ended = set(ended)
+
+
+def available() -> Metrics | None:
+    """The metrics, or None where prometheus_client is not installed."""
+    try:
+        return Metrics()
+    except ImportError:
+        return None
+
+
+class TcpMetrics:
+    """``/metrics`` and nothing else on a TCP port, for Prometheus, while the context is open."""
+
+    def __init__(self, address: str, port: int, text: Callable[[], bytes | None]) -> None:
+        self._where, self._text = (address, port), text
+
+    @property
+    def port(self) -> int:
+        """The port in use, while the context is open."""
+        return int(self._server.server_address[1])
+
+    def __enter__(self) -> Self:
+        def answer(ask: Ask) -> Reply:
+            if ask.method != "GET" or ask.path != "/metrics":
+                return as_json(404, {"error": "only GET /metrics"})
+            return metrics_reply(self._text())
+
+        handler = type("Handler", (Handler,), {"answer": staticmethod(answer)})
+        try:
+            self._server = TcpServer(self._where, handler)
+        except OSError as error:
+            address, port = self._where
+            raise SlurmExtError(
+                f"metrics.port {port} on {address}: {error.strerror or error}; "
+                "set another metrics.port, or 0 for none"
+            ) from error
+        threading.Thread(target=self._server.serve_forever, daemon=True, name="metrics").start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()

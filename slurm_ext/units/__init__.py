@@ -1,0 +1,1 @@
+"""systemd units as they are installed, with ``@PROGRAM@``, ``@USER@`` and ``@CONFIG@`` in them."""
