@@ -47,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
         admin_level=found.admin_level,
         skew_s=found.skew_s,
         differences=tuple(port.crosscheck()),
+        ways=port.check(),
     )
     findings = examine(facts, config)
     if args.json:

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from slurm_ext.model.decision import Mode
 from slurm_ext.model.observation import Controller, Observation
+from slurm_ext.slurm.fallback import Choice
 
 from .config import Config
 
@@ -36,6 +37,7 @@ class Facts:
     """What was gathered. ``admin_level``: None, Operator, Administrator or SlurmUser.
 
     ``skew_s``: controller clock minus ours. ``differences``: text against JSON, field by field.
+    ``ways``: the ways to Slurm, each tried.
     """
 
     controller: Controller
@@ -43,12 +45,14 @@ class Facts:
     admin_level: str
     skew_s: float | None
     differences: tuple[str, ...] | None
+    ways: tuple[Choice, ...] = ()
 
 
 def examine(facts: Facts, config: Config) -> list[Finding]:
     """All findings, most important first."""
     found = [
         *_version(facts.controller),
+        *_ways(facts),
         *_privileges(facts, config),
         *_priority(facts.controller, config),
         *_scheduler(facts.controller),
@@ -86,6 +90,18 @@ def _version(controller: Controller) -> Iterator[Finding]:
             f"Slurm {text} has known faults in GPU selection: predictions will be off",
             "install the last patch level of this release",
         )  # fmt: skip
+
+
+def _ways(facts: Facts) -> Iterator[Finding]:
+    for way in facts.ways:
+        if way.works is False:
+            yield Finding(
+                Level.WARNING, "backend", f"{way.name} {way.text}",
+                "cure it, or choose the other one: slurm.backend, slurm.rest_url",
+            )  # fmt: skip
+        else:
+            level = Level.OK if way.works else Level.NOTE
+            yield Finding(level, "backend", f"{way.name}: {way.text}")
 
 
 def _privileges(facts: Facts, config: Config) -> Iterator[Finding]:
