@@ -61,6 +61,9 @@ def _basics(layout: Layout, spec: Spec, ports: Ports) -> dict[str, str]:
     }
     if spec.gpu_types or any(group.gpu_count for group in spec.groups):
         basics["GresTypes"] = "gpu"
+    if spec.rest:
+        basics["AuthAltTypes"] = "auth/jwt"
+        basics["AuthAltParameters"] = f"jwt_key={layout.jwt_key}"
     if spec.job_submit_lua:
         basics["JobSubmitPlugins"] = "lua"
     return basics
