@@ -50,14 +50,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int)
     parser.add_argument("--nodes", type=int)
-    parser.add_argument("--fences", type=int, default=1)
+    parser.add_argument("--kind", default="conservative")
+    parser.add_argument("--depth", type=int, default=100, help="jobs that are promised a start")
     parser.add_argument("--policy", default="multifactor")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--profile", action="store_true")
     args = parser.parse_args()
     sizes = ((args.jobs or 10_000, args.nodes or 1_000),) if args.jobs or args.nodes else SIZES
     print(f"{'jobs':>8} {'nodes':>7} {'best s':>8} {'median s':>9} {'RSS MiB':>8}")
-    ctx = context(args.policy, backfill=BackfillSettings(fences=args.fences))
+    ctx = context(
+        args.policy, backfill=BackfillSettings(kind=args.kind, fences=args.depth, depth=args.depth)
+    )
     for jobs, nodes in sizes:
         obs = build(jobs, nodes)
         seconds = []

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from . import accounting, conf, daemons, nodes, proc, programs, teardown
 from .errors import MiniSlurmError
+from .hosts import Hosts
 from .layout import Layout
 from .record import NODE, Record
 
@@ -22,9 +23,9 @@ CANCEL_SECONDS = 60.0
 Say = Callable[[str], None]
 
 
-def write_files(layout: Layout, record: Record) -> None:
+def write_files(layout: Layout, record: Record, hosts: Hosts | None = None) -> None:
     spec, ports = record.spec, record.ports
-    _write(layout.conf, conf.slurm_conf(layout, spec, ports))
+    _write(layout.conf, conf.slurm_conf(layout, spec, ports, hosts))
     _write(layout.etc / "gres.conf", conf.gres_conf(layout, spec))
     cgroup = conf.cgroup_conf(record.version)
     if cgroup:
@@ -32,18 +33,22 @@ def write_files(layout: Layout, record: Record) -> None:
     if spec.job_submit_lua:
         _write(layout.etc / "job_submit.lua", spec.job_submit_lua)
     if spec.accounting:
-        _write(layout.etc / "slurmdbd.conf", conf.slurmdbd_conf(layout, ports), 0o600)
+        _write(layout.etc / "slurmdbd.conf", conf.slurmdbd_conf(layout, ports, hosts), 0o600)
         _write(layout.my_cnf, conf.my_cnf(layout))
         _write(layout.init_sql, conf.init_sql())
-    if not layout.munge_key.exists():
-        layout.munge_key.touch(0o400)
-        layout.munge_key.write_bytes(secrets.token_bytes(128))
+    make_key(layout)
     if spec.rest and not layout.jwt_key.exists():
         layout.jwt_key.touch(0o600)
         layout.jwt_key.write_bytes(secrets.token_bytes(32))
     make_gpu_files(layout, max(group.gpu_count for group in spec.groups))
     for node in spec.nodes:
         (layout.spool / node).mkdir(mode=0o755, exist_ok=True)
+
+
+def make_key(layout: Layout) -> None:
+    if not layout.munge_key.exists():
+        layout.munge_key.touch(0o400)
+        layout.munge_key.write_bytes(secrets.token_bytes(128))
 
 
 def _write(path: Path, text: str, mode: int = 0o644) -> None:

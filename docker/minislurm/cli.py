@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from . import foreground, proc, spec
+from . import foreground, proc, role, spec
 from .cluster import Cluster
 from .errors import ConflictError, MiniSlurmError
 
@@ -58,6 +58,12 @@ def build_parser() -> argparse.ArgumentParser:
     )
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     _add_up(_verb(verbs, "up", run_up, "start the cluster and wait until all nodes are idle"))
+    part = _verb(verbs, "role", run_role, "one part of a cluster on hosts of their own")
+    _add_up(part)
+    part.add_argument("role", choices=role.ROLES)
+    part.add_argument("--shared", type=Path, required=True, help="a directory all hosts see")
+    part.add_argument("--check", action="store_true", help="is it ready? (health check)")
+    part.add_argument("command", nargs="*", help="after --: runs beside it; its end is ours")
     down = _verb(verbs, "down", run_down, "stop everything (fine if nothing runs)")
     down.add_argument("--purge", action="store_true", help="delete DIR as well")
     down.add_argument(
@@ -207,6 +213,15 @@ def run_up(options: argparse.Namespace) -> int:
     else:
         _announce(cluster, cluster.up(options.timeout))
     return 0
+
+
+def run_role(options: argparse.Namespace) -> int:
+    if options.check:
+        return 0 if role.ready(options.dir, options.role) else 1
+    wish = spec_of(options)
+    return role.run(
+        options.dir, options.role, options.shared, wish, options.timeout, _say, options.command
+    )
 
 
 def _announce(cluster: Cluster, started: bool) -> None:

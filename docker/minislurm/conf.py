@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import socket
-
+from .hosts import Hosts, short_hostname, together
 from .layout import Layout
 from .ports import Ports
 from .programs import major
@@ -19,8 +18,10 @@ APPEND_ALWAYS = ("AuthInfo",)
 """Our part of these is needed for the daemons to talk at all, so a --param only adds to it."""
 
 
-def slurm_conf(layout: Layout, spec: Spec, ports: Ports) -> str:
-    settings = _basics(layout, spec, ports) | _scheduling(spec) | _accounting(layout, spec, ports)
+def slurm_conf(layout: Layout, spec: Spec, ports: Ports, hosts: Hosts | None = None) -> str:
+    hosts = hosts or together()
+    settings = _basics(layout, spec, ports, hosts) | _scheduling(spec)
+    settings |= _accounting(layout, spec, ports, hosts)
     for param in spec.params:
         key = next((name for name in settings if name.lower() == param.key.lower()), param.key)
         old = settings.get(key)
@@ -29,16 +30,16 @@ def slurm_conf(layout: Layout, spec: Spec, ports: Ports) -> str:
     lines = [f"{key}={value}" for key, value in settings.items()]
     first = ports.first_node
     for group in spec.groups:
-        lines.append(_node_line(group, first))
-        first += group.count
+        lines.append(_node_line(group, first, hosts))
+        first += 0 if hosts.apart else group.count
     lines += [_partition_line(partition) for partition in spec.partitions]
     return "\n".join(lines) + "\n"
 
 
-def _basics(layout: Layout, spec: Spec, ports: Ports) -> dict[str, str]:
+def _basics(layout: Layout, spec: Spec, ports: Ports, hosts: Hosts) -> dict[str, str]:
     basics = {
         "ClusterName": spec.name,
-        "SlurmctldHost": f"{short_hostname()}(127.0.0.1)",
+        "SlurmctldHost": hosts.controller,
         "SlurmctldPort": str(ports.slurmctld),
         "SlurmUser": "root",
         "SlurmdUser": "root",
@@ -97,13 +98,13 @@ def _scheduling(spec: Spec) -> dict[str, str]:
     return settings
 
 
-def _accounting(layout: Layout, spec: Spec, ports: Ports) -> dict[str, str]:
+def _accounting(layout: Layout, spec: Spec, ports: Ports, hosts: Hosts) -> dict[str, str]:
     if not spec.accounting:
         return {"AccountingStorageType": "accounting_storage/none"}
     tres = ["gres/gpu", *(f"gres/gpu:{kind}" for kind in spec.gpu_types)]
     return {
         "AccountingStorageType": "accounting_storage/slurmdbd",
-        "AccountingStorageHost": "127.0.0.1",
+        "AccountingStorageHost": hosts.database_address,
         "AccountingStoragePort": str(ports.slurmdbd),
         "AccountingStoragePass": str(layout.munge_socket),
         "AccountingStorageTRES": ",".join(tres),
@@ -111,14 +112,13 @@ def _accounting(layout: Layout, spec: Spec, ports: Ports) -> dict[str, str]:
     }
 
 
-def _node_line(group: NodeGroup, first_port: int) -> str:
+def _node_line(group: NodeGroup, first_port: int, hosts: Hosts) -> str:
     last = first_port + group.count - 1
-    ports = str(first_port) if group.count == 1 else f"[{first_port}-{last}]"
-    words = [
-        f"NodeName={group.hostlist}",
-        f"NodeHostname={short_hostname()}",
-        "NodeAddr=127.0.0.1",
-        f"Port={ports}",
+    ports = str(first_port) if group.count == 1 or hosts.apart else f"[{first_port}-{last}]"
+    words = [f"NodeName={group.hostlist}", f"Port={ports}"]
+    if not hosts.apart:
+        words += [f"NodeHostname={short_hostname()}", "NodeAddr=127.0.0.1"]
+    words += [
         f"Sockets={group.sockets}",
         f"CoresPerSocket={group.cpus // group.sockets}",
         "ThreadsPerCore=1",
@@ -176,12 +176,13 @@ def cgroup_conf(version: str) -> str:
     return "CgroupPlugin=disabled\n" if major(version) >= (23, 11) else ""
 
 
-def slurmdbd_conf(layout: Layout, ports: Ports) -> str:
+def slurmdbd_conf(layout: Layout, ports: Ports, hosts: Hosts | None = None) -> str:
+    hosts = hosts or together()
     settings = {
         "AuthType": "auth/munge",
         "AuthInfo": f"socket={layout.munge_socket}",
-        "DbdHost": "localhost",
-        "DbdAddr": "127.0.0.1",
+        "DbdHost": hosts.database,
+        "DbdAddr": hosts.database_address,
         "DbdPort": str(ports.slurmdbd),
         "SlurmUser": "root",
         "LogFile": f"{layout.log}/slurmdbd.log",
@@ -221,7 +222,3 @@ loose-innodb-buffer-pool-load-at-startup=OFF
 def init_sql() -> str:
     """slurmdbd could make it, but dies of that with libmariadb 11.8.9 (error 5027)."""
     return f"CREATE DATABASE IF NOT EXISTS {DATABASE};\n"
-
-
-def short_hostname() -> str:
-    return socket.gethostname().split(".")[0]

@@ -11,10 +11,36 @@ from slurm_ext import __version__
 from slurm_ext.daemon.text import printable
 from slurm_ext.errors import ConfigError, SlurmExtError
 
-from . import admin, config, doctor, history, run, setup, sim, status, top, topology, why
+from . import (
+    admin,
+    config,
+    doctor,
+    forecast,
+    history,
+    run,
+    setup,
+    sim,
+    status,
+    top,
+    topology,
+    why,
+)
 from .common import EXIT_CODES
 
-GROUPS = (run, status, top, why, admin, doctor, config, topology, history, sim, setup)
+GROUPS = (
+    run,
+    status,
+    top,
+    why,
+    forecast,
+    admin,
+    doctor,
+    config,
+    topology,
+    history,
+    sim,
+    setup,
+)
 
 
 def build_parser() -> argparse.ArgumentParser:

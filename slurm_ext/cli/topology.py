@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from slurm_ext.daemon.text import printable
+from slurm_ext.daemon.topology import in_file
 from slurm_ext.model.units import indices_of
 from slurm_ext.topology.fabric import Fabric
 from slurm_ext.topology.fabric_check import check_segments
-from slurm_ext.topology.fabric_text import parse_topology
-from slurm_ext.topology.fabric_yaml import parse_topology_yaml
+from slurm_ext.topology.fabric_read import read_fabric
 from slurm_ext.topology.findings import Finding, Severity, TopologyError, warning
 from slurm_ext.topology.gresconf import parse_gres_conf
 from slurm_ext.topology.lines import hosts
@@ -23,12 +23,9 @@ from slurm_ext.topology.nvsmi import parse_topo
 from slurm_ext.topology.presets import PRESETS
 from slurm_ext.topology.ring import ring_score
 from slurm_ext.topology.sets import any_pick_good, best_set, worst_set
-from slurm_ext.topology.shape import BLACKWELL, PCIE3, PCIE4, PCIE5, NodeShape
+from slurm_ext.topology.shape import SPEEDS, NodeShape
 
 from .common import print_json
-
-_SPEEDS = {"pcie3": PCIE3, "pcie4": PCIE4, "pcie5": PCIE5, "blackwell": BLACKWELL}
-_MAX_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +79,7 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
     add("--topology-name", default="", metavar="NAME", help="one topology of a topology.yaml")
     add("--preset", action="append", default=[], choices=sorted(PRESETS), metavar="NAME",
         help=f"a common server: {', '.join(sorted(PRESETS))}")  # fmt: skip
-    add("--speeds", choices=sorted(_SPEEDS), default="pcie4",
+    add("--speeds", choices=sorted(SPEEDS), default="pcie4",
         help="bandwidths to assume for link classes (default pcie4)")  # fmt: skip
     add("--json", action="store_true", help="machine-readable output")
 
@@ -109,17 +106,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read(args: argparse.Namespace) -> _Read:
-    speeds = _SPEEDS[args.speeds]
+    speeds = SPEEDS[args.speeds]
     shapes: list[tuple[str, NodeShape]] = []
     findings: list[Finding] = []
     fabric = None
     for path in args.nvidia_smi:
-        text = _text(path)
-        shapes.append((str(path), _named(path, lambda text=text: parse_topo(text, speeds))))
+        shapes.append((str(path), in_file(path, lambda text: parse_topo(text, speeds))))
         findings.extend(shapes[-1][1].findings)
     if args.gres_conf:
-        text = _text(args.gres_conf)
-        conf = _named(args.gres_conf, lambda: parse_gres_conf(text, speeds))
+        conf = in_file(args.gres_conf, lambda text: parse_gres_conf(text, speeds))
         findings.extend(conf.findings)
         for group in conf.groups:
             if group.shape is not None:
@@ -127,38 +122,13 @@ def _read(args: argparse.Namespace) -> _Read:
                 shapes.append((f"{args.gres_conf}: {names}", group.shape))
     shapes.extend((f"preset {name}", PRESETS[name].shape) for name in args.preset)
     if args.topology:
-        fabric = _named(args.topology, lambda: _fabric(args.topology, args.topology_name))
+        name = str(args.topology)
+        fabric = in_file(name, lambda text: read_fabric(text, name, args.topology_name))
         findings.extend(fabric.findings)
     if not shapes and fabric is None and not findings:
         raise TopologyError("slurm-ext topology", 0, "nothing to read",
                             "give --nvidia-smi, --gres-conf, --topology or --preset")  # fmt: skip
     return _Read(tuple(shapes), fabric, tuple(findings))
-
-
-def _fabric(path: Path, name: str) -> Fabric:
-    text = _text(path)
-    plain = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    is_yaml = path.suffix in (".yaml", ".yml") or (bool(plain) and plain[0].startswith("-"))
-    return parse_topology_yaml(text).pick(name) if is_yaml else parse_topology(text)
-
-
-def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
-    except OSError as error:
-        raise TopologyError(printable(str(path)), 0, error.strerror or str(error),
-                            "check the path and the permissions") from None  # fmt: skip
-    if len(data) > _MAX_BYTES:
-        raise TopologyError(printable(str(path)), 0, "file too large", "is it the right file?")
-    return data.decode("utf-8", "replace")
-
-
-def _named(path: Path, read: Any) -> Any:
-    try:
-        return read()
-    except TopologyError as error:
-        raise error.in_file(printable(str(path))) from None
 
 
 def _check(args: argparse.Namespace, read: _Read) -> int:

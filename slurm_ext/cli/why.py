@@ -13,6 +13,7 @@ from slurm_ext.daemon.config import Config
 from slurm_ext.daemon.context import context
 from slurm_ext.daemon.journal import Journal
 from slurm_ext.daemon.records import Change
+from slurm_ext.daemon.topology import read_topology
 from slurm_ext.engine.cycle import Step
 from slurm_ext.engine.explain import sentence
 from slurm_ext.engine.settings import Memory
@@ -84,8 +85,9 @@ def capture(args: argparse.Namespace) -> tuple[Config, Capture]:
             ledger = journal.entries()
             paused = journal.paused(int(time.time())) is not None
     ctx = context(
-        config, ledger=ledger, memory=Memory(), paused=paused, can_note=can_write_notes(port)
-    )
+        config, ledger=ledger, memory=Memory(), paused=paused, can_note=can_write_notes(port),
+        topology=read_topology(config.topology),
+    )  # fmt: skip
     return config, Capture(port.observe(), ctx)
 
 

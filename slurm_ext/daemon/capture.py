@@ -12,14 +12,16 @@ from typing import Any, get_type_hints
 from slurm_ext import __version__
 from slurm_ext.engine.cycle import Step, decide
 from slurm_ext.engine.settings import Context
+from slurm_ext.engine.topology import UNKNOWN
 from slurm_ext.errors import SlurmExtError
 from slurm_ext.model.job import Job
 from slurm_ext.model.ledger import parse_note, with_note
 from slurm_ext.model.observation import Observation
 from slurm_ext.model.plain import from_plain, to_plain
 from slurm_ext.policies import get
+from slurm_ext.topology.site import SiteTopology
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +82,15 @@ def load(path: Path) -> Capture:
 
 def _document(capture: Capture) -> dict[str, Any]:
     policy = capture.context.policy
-    context = to_plain(replace(capture.context, policy=get("fifo")))
-    del context["policy"]
+    topology = capture.context.topology
+    context = to_plain(replace(capture.context, policy=get("fifo"), topology=UNKNOWN))
+    del context["policy"], context["topology"]
     return {
         "format": FORMAT,
         "version": __version__,
         "policy": {"name": policy.name, "parameters": policy.parameters()},
         "context": context,
+        "topology": to_plain(topology) if isinstance(topology, SiteTopology) else None,
         "observation": to_plain(capture.observation),
         "plan": fingerprint(capture.decide()),
     }
@@ -94,14 +98,17 @@ def _document(capture: Capture) -> dict[str, Any]:
 
 def _read(path: Path, document: dict[str, Any]) -> Capture:
     hints = get_type_hints(Context)
-    names = [f.name for f in fields(Context) if f.name != "policy"]
+    names = [f.name for f in fields(Context) if f.name not in ("policy", "topology")]
     try:
         policy = get(document["policy"]["name"]).with_parameters(document["policy"]["parameters"])
         observation = from_plain(Observation, document["observation"])
         values = {n: from_plain(hints[n], document["context"][n]) for n in names}
+        site = document["topology"]
+        topology = UNKNOWN if site is None else from_plain(SiteTopology, site)
     except (KeyError, TypeError) as error:
         raise SlurmExtError(f"{path}: incomplete snapshot: {error}") from error
-    return Capture(observation, Context(policy=policy, **values), str(document.get("plan", "")))
+    context = Context(policy=policy, topology=topology, **values)
+    return Capture(observation, context, str(document.get("plan", "")))
 
 
 def anonymous(capture: Capture) -> Capture:

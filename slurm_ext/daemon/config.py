@@ -73,7 +73,10 @@ class BackfillConfig:
 
     kind: str
     fences: int
+    depth: int
     durations: str
+    max_slip_s: int
+    slack_fraction: float
     default_limit_s: int
 
 
@@ -108,6 +111,22 @@ class GuardConfig:
     max_deferral_s: int
     idle_waste_cycles: int
     idle_waste_gpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyConfig:
+    """Section ``topology``; empty paths: not known. The tables are by host list and GPU type."""
+
+    gres_conf: str
+    topology_conf: str
+    topology_name: str
+    speeds: str
+    node_gbps: float
+    oversubscription: float
+    block_gbps: float
+    nvidia_smi: Mapping[str, str]
+    presets: Mapping[str, str]
+    gpu_speeds: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +218,7 @@ class Config:
     backfill: BackfillConfig
     levers: LeverConfig
     guard: GuardConfig
+    topology: TopologyConfig
     jobs: JobsConfig
     slurm: SlurmConfig
     state: StateConfig
@@ -244,6 +264,7 @@ _SECTIONS: Mapping[str, type] = {
     "backfill": BackfillConfig,
     "levers": LeverConfig,
     "guard": GuardConfig,
+    "topology": TopologyConfig,
     "jobs": JobsConfig,
     "slurm": SlurmConfig,
     "state": StateConfig,

@@ -12,6 +12,7 @@ from slurm_ext.engine.settings import (
     LeverSettings,
     Memory,
 )
+from slurm_ext.engine.topology import UNKNOWN, Topology
 from slurm_ext.model.decision import Mode
 from slurm_ext.model.job import JobKey
 from slurm_ext.model.ledger import LedgerEntry
@@ -27,12 +28,13 @@ def context(
     memory: Memory,
     paused: bool,
     can_note: bool,
+    topology: Topology = UNKNOWN,
 ) -> Context:
     """Everything decide() needs besides the observation.
 
     :raises PolicyError: unknown policy or parameter.
     """
-    levers, guard = config.levers, config.guard
+    levers, guard, backfill = config.levers, config.guard, config.backfill
     modes: dict[str, Mode] = {n: config.mode_of(n) for n in config.partitions}
     return Context(
         policy=get(config.policy.name).with_parameters(config.policy.parameters),
@@ -42,7 +44,13 @@ def context(
         ledger=ledger,
         memory=memory,
         backfill=BackfillSettings(
-            config.backfill.kind, config.backfill.fences, config.backfill.default_limit_s
+            kind=backfill.kind,
+            fences=backfill.fences,
+            depth=backfill.depth,
+            durations=backfill.durations,
+            max_slip_s=backfill.max_slip_s,
+            slack_fraction=backfill.slack_fraction,
+            default_limit_s=backfill.default_limit_s,
         ),
         levers=LeverSettings(
             defer=levers.defer,
@@ -67,5 +75,7 @@ def context(
             idle_waste_gpus=guard.idle_waste_gpus,
         ),
         jobs=JobSettings(config.jobs.optout, config.jobs.interactive),
+        topology=topology,
+        gpu_speeds={name: float(x) for name, x in config.topology.gpu_speeds.items()},
         paused=paused,
     )

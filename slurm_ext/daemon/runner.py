@@ -16,6 +16,7 @@ from slurm_ext.model.decision import Plan
 from slurm_ext.model.job import JobKey
 from slurm_ext.model.observation import Observation
 from slurm_ext.slurm.port import SlurmPort
+from slurm_ext.topology.site import SiteTopology
 
 from .apply import Applied, Tokens, apply
 from .config import Config
@@ -23,6 +24,7 @@ from .context import context
 from .journal import Journal
 from .outcome import starts
 from .records import CycleRecord, StartRecord
+from .topology import read_topology
 
 log = logging.getLogger(__name__)
 
@@ -79,16 +81,22 @@ class Runner:
     last: Plan | None = None
     cycle: int = 0
     _tokens: Tokens = field(init=False)
+    _topology: SiteTopology = field(init=False)
     _started: set[JobKey] = field(default_factory=set)
     _said: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        self._topology = read_topology(self.config.topology)
         self._tokens = Tokens(self.config.levers.write_tokens_per_s, self.config.levers.write_burst)
         if self.journal is not None:
             self.cycle = self.journal.last_cycle()
 
     def reconfigure(self, config: Config) -> None:
-        """Take a new configuration between two cycles."""
+        """Take a new configuration between two cycles.
+
+        :raises ConfigError: it names files that cannot be used; the old one stays.
+        """
+        self._topology = read_topology(config.topology)
         self.config = config
         self._tokens = Tokens(config.levers.write_tokens_per_s, config.levers.write_burst)
 
@@ -108,8 +116,9 @@ class Runner:
         ledger = self.journal.entries() if self.journal is not None else {}
         paused = self.journal.paused(obs.now_s) is not None if self.journal is not None else False
         ctx = context(
-            self.config, ledger=ledger, memory=self.memory, paused=paused, can_note=self.can_note
-        )
+            self.config, ledger=ledger, memory=self.memory, paused=paused, can_note=self.can_note,
+            topology=self._topology,
+        )  # fmt: skip
         records = starts(obs, self.last, ledger, self._started)
         step = decide(obs, ctx)
         clock.lap("decide")

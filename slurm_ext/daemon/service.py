@@ -264,12 +264,12 @@ class Service:
         self._reload_wanted = False
         try:
             fresh = self._checked()
+            runner.reconfigure(fresh)
         except SlurmExtError as error:
             log.error("reload refused, the old configuration stays:\n%s", error)
             return
         configure(fresh.log.level, fresh.log.format)
         self.config = fresh
-        runner.reconfigure(fresh)
         log.info("configuration reloaded (%s)", fresh.digest)
 
     def _end(self, journal: Journal) -> None:

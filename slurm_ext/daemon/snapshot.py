@@ -7,7 +7,7 @@ from typing import Any
 
 from slurm_ext import __version__
 from slurm_ext.engine.explain import sentence
-from slurm_ext.model.decision import Decision, Fence, JobPatch, Placement, Verdict
+from slurm_ext.model.decision import Decision, Fence, JobPatch, Placement, Plan, Verdict
 from slurm_ext.model.job import Job
 from slurm_ext.model.node import Node
 from slurm_ext.model.units import indices_of
@@ -38,7 +38,7 @@ def snapshot(result: CycleResult, config: Config) -> Plain:
         "modes": {name: str(mode) for name, mode in plan.modes.items()},
         "durations_s": dict(result.durations_s),
         "stats": dict(plan.stats),
-        "jobs": [_job(jobs[d.key], d) for d in decisions],
+        "jobs": [_job(jobs[d.key], d, plan) for d in decisions],
         "nodes": [_node(n) for n in obs.nodes],
         "fences": [_fence(f) for f in plan.fences],
         "patches": [_patch(p) for p in plan.patches],
@@ -62,9 +62,10 @@ def summary(result: CycleResult) -> Plain:
     }
 
 
-def _job(job: Job, decision: Decision) -> Plain:
+def _job(job: Job, decision: Decision, plan: Plan) -> Plain:
     running = decision.verdict is Verdict.RUNNING
     nodes = [s.node for s in job.alloc]
+    forecast = plan.forecasts.get(job.key)
     return {
         "id": job.address,
         "job_id": job.job_id,
@@ -90,6 +91,10 @@ def _job(job: Job, decision: Decision) -> Plain:
         "placement": _placement(decision.placement),
         "alternatives": [_placement(a) for a in decision.alternatives],
         "start_s": decision.start_s,
+        "promised_s": decision.start_s if decision.verdict is Verdict.WAIT else None,
+        "forecast": None
+        if forecast is None
+        else {"p50_s": forecast.p50_s, "p90_s": forecast.p90_s},
     }
 
 
@@ -122,6 +127,7 @@ def _fence(fence: Fence) -> Plain:
     return {
         "job_id": fence.key.job_id,
         "start_s": fence.start_s,
+        "held_s": fence.held_s,
         "nodes": list(fence.placement.nodes),
     }
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from slurm_ext.model.job import Job
 from slurm_ext.model.observation import Observation, Reservation
-from slurm_ext.model.units import EpochS
+from slurm_ext.model.units import FOREVER_S, EpochS
 
 from . import features
-from .pool import BoolArray, Pool
+from .pool import BoolArray, IntArray, Pool
 from .reserve import job_id_of
 
 
@@ -32,9 +32,9 @@ class Allowance:
 
     def __init__(self, pool: Pool, obs: Observation) -> None:
         self._pool = pool
-        self._usable = np.array([n.usable for n in pool.nodes], dtype=np.bool_)
+        self.usable = np.array([n.usable for n in pool.nodes], dtype=np.bool_)
         self._partition = {
-            p.name: self._named(p.nodes) if p.up else np.zeros_like(self._usable)
+            p.name: self._named(p.nodes) if p.up else np.zeros_like(self.usable)
             for p in obs.partitions
         }
         self._reservations = [(r, self._named(r.nodes)) for r in obs.reservations if r.nodes]
@@ -68,7 +68,7 @@ class Allowance:
         if static_key not in self._static:
             self._static[static_key] = self._static_mask(job)
         static, required, missing = self._static[static_key]
-        nodes = static & self._usable
+        nodes = static & self.usable
         for position in crossing:
             nodes &= ~self._reservations[position][1]
         return Allowed(len(self._found), nodes, static, required, missing)
@@ -80,6 +80,18 @@ class Allowance:
             for i, (r, _) in enumerate(self._reservations)
             if r.start_s < end_s and r.end_s > start_s and job_id_of(r.name) != job.job_id
         )
+
+    def ever(self, job: Job) -> Allowed:
+        """Nodes for the job at a time without reservations."""
+        return self.of(job, FOREVER_S, 0)
+
+    def closures(self, now_s: EpochS) -> list[tuple[IntArray, EpochS, EpochS]]:
+        """(nodes, start, end) of every reservation of others that is not over."""
+        return [
+            (np.flatnonzero(mask), r.start_s, r.end_s)
+            for r, mask in self._reservations
+            if r.end_s > now_s and job_id_of(r.name) is None
+        ]
 
     def next_window(self, job: Job, start_s: EpochS, duration_s: int) -> Reservation | None:
         """The earliest reservation that keeps the job off nodes it could otherwise use."""
@@ -94,10 +106,6 @@ class Allowance:
             if bool((self._reservations[i][1] & concerned).any())
         ]
         return min(hits, key=lambda r: r.start_s, default=None)
-
-    def reservation_ends(self, after_s: EpochS) -> list[EpochS]:
-        """Moments at which reserved nodes come back."""
-        return sorted({r.end_s for r, _ in self._reservations if r.end_s > after_s})
 
     def _static_mask(self, job: Job) -> tuple[BoolArray, tuple[int, ...], bool]:
         request = job.request

@@ -12,9 +12,13 @@ from slurm_ext.model.observation import Observation
 
 from . import guard
 from .explain import reason
+from .forecast import forecasts
 from .frontier import exposed_free, frontier, plugs
+from .mix import job_mix
 from .planner import Planner
 from .pool import Pool
+from .profile import Release
+from .promises import settled
 from .reconcile import Reconciler
 from .reserve import reservations
 from .settings import Context, Memory
@@ -41,12 +45,15 @@ def decide(obs: Observation, ctx: Context) -> Step:
     occupying = [j for j in obs.jobs if j.state.occupies]
     modes = guard.effective_modes(obs, ctx, ctx.memory)
     views, asides, surrendered = _sort(obs, replace(ctx, partition_modes=modes))
-    pool = Pool(obs.nodes, occupying, obs.controller)
+    pool = Pool(
+        obs.nodes, occupying, obs.controller, topology=ctx.topology, speeds=ctx.gpu_speeds,
+        mix=job_mix([*occupying, *(v.job for v in views)]),
+    )  # fmt: skip
     before = pool.free.copy()
-    timeline = releases(occupying, obs.now_s, ctx.backfill.default_limit_s)
+    timeline = releases(occupying, obs.now_s, ctx.backfill, ctx.estimates)
     soon = list(timeline)
     planner = Planner(obs, pool, ctx.policy, ctx.backfill, timeline,
-                      ctx.guard.max_starts_per_cycle)  # fmt: skip
+                      ctx.guard.max_starts_per_cycle, ctx.memory.promises)  # fmt: skip
     ordered = _ordered(views, ctx, obs.now_s)
     for view, _ in ordered:
         if view.let_go:
@@ -65,7 +72,11 @@ def decide(obs: Observation, ctx: Context) -> Step:
     )  # fmt: skip
     reconciler.run(in_order, asides, occupying)
     reconciler.keep_up(ctx.ledger, in_order)
-    memory = guard.next_memory(obs, ctx, in_order, planner.decisions)
+    memory = replace(
+        guard.next_memory(obs, ctx, in_order, planner.decisions),
+        promises=planner.promises.left(v.key for v in in_order),
+        kept=settled(occupying, ctx.memory.promises, ctx.memory.kept),
+    )
     decisions = _all_decisions(planner, asides, occupying)
     reserve, unreserve = reservations(obs, planner.fences, modes, ctx.levers)
     entries = {**reconciler.entries}
@@ -78,12 +89,17 @@ def decide(obs: Observation, ctx: Context) -> Step:
         decisions=decisions,
         order=tuple(v.key for v in in_order),
         fences=tuple(planner.fences),
+        forecasts=forecasts(planner, in_order, _ends(occupying, soon, obs, ctx), ctx.estimates),
         patches=tuple(reconciler.patches),
         reserve=tuple(reserve),
         unreserve=tuple(unreserve),
         modes=modes,
         wake_at_s=wake_at_s,
-        stats=_stats(obs, pool, decisions, reconciler, exposed),
+        stats={
+            **_stats(obs, pool, decisions, reconciler, exposed),
+            **planner.promises.stats(),
+            **{f"promises_{k}": v for k, v in memory.kept._asdict().items()},
+        },
     )
     return Step(plan, tuple(entries.values()), _gone(obs, ctx), memory)
 
@@ -148,6 +164,18 @@ def _all_decisions(
     for job in occupying:
         decisions[job.key] = Decision(job.key, Verdict.RUNNING, running, start_s=job.start_s)
     return decisions
+
+
+def _ends(
+    occupying: Sequence[Job], planned: Sequence[Release], obs: Observation, ctx: Context
+) -> dict[str, Sequence[Release]]:
+    """Expected ends of what runs by quantile; those planned with if there are no estimates."""
+    if not ctx.estimates:
+        return {"p50": planned, "p90": planned}
+    return {
+        q: releases(occupying, obs.now_s, replace(ctx.backfill, durations=q), ctx.estimates)
+        for q in ("p50", "p90")
+    }
 
 
 def _wake(planner: Planner, now_s: int) -> int | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slurm_ext.model.decision import Reason, Stage
+from slurm_ext.model.decision import Placement, Reason, Stage
 from slurm_ext.model.job import Job
 from slurm_ext.model.units import Fact
 
 from .allow import Allowed
 from .pool import Demand, Free, Pool
-from .search import fit
+from .search import fit, ring_of
 
 SENTENCES: Mapping[str, str] = {
     # view: not ours, or not now for Slurm itself
@@ -31,6 +31,8 @@ SENTENCES: Mapping[str, str] = {
     "array_throttled": "{throttle} of its tasks run, as many as its own throttle allows",
     # place
     "fits": "fits now on {nodes}",
+    "bandwidth": "its GPUs will probably reach {gbps} GB/s in a ring, {best_gbps} at best; limited "
+    "by {bottleneck}",
     "gpus_busy": "needs {need} GPUs, {free} of {total} suitable ones are free",
     "fragmented": "needs {need} GPUs per node on {nodes_need} nodes; {free} are free, but at most "
     "{best} on one node, {nodes_fit} nodes have enough",
@@ -79,6 +81,19 @@ def sentence(reason: Reason) -> str:
 
 def reason(code: str, stage: Stage, would_change: str = "", **facts: Fact) -> Reason:
     return Reason(code, stage, tuple(facts.items()), would_change)
+
+
+def bandwidth(pool: Pool, placement: Placement) -> tuple[Reason, ...]:
+    """The predicted ring bandwidth of a placement already taken, if anything is known of it."""
+    ring = ring_of(pool, placement, own=True)
+    if ring is None:
+        return ()
+    return (
+        reason(
+            "bandwidth", Stage.PLACE, gbps=round(ring.gbps, 1),
+            best_gbps=round(ring.best_gbps, 1), bottleneck=ring.bottleneck or "nothing",
+        ),
+    )  # fmt: skip
 
 
 def why_not_placed(pool: Pool, free: Free, job: Job, demand: Demand, allowed: Allowed) -> Reason:

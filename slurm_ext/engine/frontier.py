@@ -10,9 +10,9 @@ from slurm_ext.model.units import EpochS
 
 from .planner import Planner
 from .pool import Free
+from .profile import Release
 from .search import possible
 from .settings import LeverSettings
-from .timeline import Release
 from .view import JobView
 
 

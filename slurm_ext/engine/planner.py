@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from slurm_ext.model.decision import Decision, Fence, Placement, Reason, Stage, Term, Verdict
-from slurm_ext.model.job import JobKey
+from slurm_ext.model.job import JobKey, NodeShare
 from slurm_ext.model.observation import Observation
+from slurm_ext.model.units import EpochS
 
 from .allow import Allowance, Allowed
-from .explain import reason, why_not_placed
+from .blocked import Blocked
+from .earliest import moments
+from .explain import bandwidth, reason
 from .policy import Policy
-from .pool import Demand, Free, Pool, demand_of
-from .search import place, possible, repeated
-from .settings import BackfillSettings
-from .timeline import Barrier, Release, shadow
+from .pool import Demand, Pool, demand_of
+from .profile import Profile, Release, Token
+from .promises import Promises
+from .search import place, repeated
+from .settings import BackfillSettings, Promise
 from .view import JobView
 
 ALTERNATIVES = 2
+
+TRIES = 64
+"""Moments tried for a demand of units, whose search is optimistic, before it is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +40,7 @@ class Shape:
 
 @dataclass(slots=True)
 class Planner:
-    """State of one walk; made anew each cycle."""
+    """State of one walk; made anew each cycle. ``prior``: promises of the last one."""
 
     obs: Observation
     pool: Pool
@@ -39,20 +48,28 @@ class Planner:
     settings: BackfillSettings
     timeline: list[Release]
     max_starts: int = 0
+    prior: Mapping[JobKey, Promise] = field(default_factory=dict)
+    profile: Profile = field(init=False)
+    promises: Promises = field(init=False)
     allowance: Allowance = field(init=False)
+    blocked: Blocked = field(init=False)
     decisions: dict[JobKey, Decision] = field(default_factory=dict)
     fences: list[Fence] = field(default_factory=list)
     starts: int = 0
-    _barriers: list[Barrier] = field(default_factory=list)
+    started: list[tuple[JobView, tuple[NodeShare, ...]]] = field(default_factory=list)
     _shapes: dict[int, Shape] = field(default_factory=dict)
     _shape_of_value: dict[object, Shape] = field(default_factory=dict)
-    _failed: dict[object, tuple[Reason, ...]] = field(default_factory=dict)
-    _possible: dict[object, Reason | None] = field(default_factory=dict)
+    _failed: dict[tuple[int, int], tuple[int, tuple[Reason, ...]]] = field(default_factory=dict)
     _blocked_partitions: dict[str, JobKey] = field(default_factory=dict)
     _throttles: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.allowance = Allowance(self.pool, self.obs)
+        self.profile = Profile(self.pool, self.obs.now_s, self.timeline)
+        for nodes, start_s, end_s in self.allowance.closures(self.obs.now_s):
+            self.profile.close(nodes, start_s, end_s)
+        self.promises = Promises(self.profile, self.settings, self.prior)
+        self.blocked = Blocked(self.pool, self.profile, self.allowance, self.promises)
         for job in self.obs.jobs:
             if job.array_job_id and job.state.occupies:
                 running = self._throttles.get(job.array_job_id, 0)
@@ -74,7 +91,7 @@ class Planner:
 
     def allowed(self, view: JobView) -> Allowed:
         """Where the job may run if it starts when it becomes eligible."""
-        return self.allowance.of(view.job, view.eligible_s, view.duration_s)
+        return self.allowance.of(view.job, view.eligible_s, self.blocked.limit_s(view))
 
     def keep_place(self, view: JobView) -> None:
         """Reserve the place of a job let go earlier, where it is still free.
@@ -93,7 +110,7 @@ class Planner:
                 nodes[i] &= node.name in entry.planned_nodes
         found = place(self.pool, self.pool.free, demand, nodes, self.policy.placement)
         if found:
-            self._occupy(view, found[0])
+            self._occupy(view, found[0], view.duration_s)
         age_s = self.obs.now_s - (entry.released_s or self.obs.now_s)
         self.decisions[view.key] = Decision(
             view.key, Verdict.STARTING, (reason("let_go", Stage.RECONCILE, ago_s=age_s),),
@@ -102,61 +119,60 @@ class Planner:
 
     def walk(self, ordered: Sequence[tuple[JobView, tuple[Term, ...]]]) -> None:
         """Give every job of the ordered queue its one decision."""
+        if self.prior:
+            self.promises.stand((v, self._usable(v)) for v, _ in ordered if v.key in self.prior)
         for rank, (view, terms) in enumerate(ordered):
-            shape, allowed = self.shape(view), self.allowed(view)
-            memo = (shape.number, allowed.number, self._crossing(view))
-            failed = self._failed.get(memo)
-            if failed is not None and self.settings.kind != "none":
-                decision = Decision(view.key, self._verdict_of(failed), failed, rank, terms)
-            else:
-                found = self._decide(view, shape, allowed, memo)
-                decision = replace(found, rank=rank, terms=terms)
-            self.decisions[view.key] = decision
+            self.decisions[view.key] = self._decide(view, rank, terms)
+
+    def _usable(self, view: JobView) -> bool:
+        """Whether the promised nodes may still be used at the promised time."""
+        promise = self.prior[view.key]
+        allowed = self.allowance.of(view.job, promise.held_s, self.blocked.limit_s(view)).nodes
+        where = [self.pool.index.get(s.node, -1) for s in promise.shares]
+        return all(i >= 0 and allowed[i] for i in where)
 
     # -- one job -------------------------------------------------------------------------
 
-    def _decide(
-        self, view: JobView, shape: Shape, allowed: Allowed, memo: tuple[object, ...]
-    ) -> Decision:
+    def _decide(self, view: JobView, rank: int, terms: tuple[Term, ...]) -> Decision:
+        shape, allowed = self.shape(view), self.allowed(view)
+        memo = (shape.number, allowed.number)
+        failed = self._failed.get(memo)
+        hole_s = self.promises.hole_s(view)
+        if (
+            failed is not None
+            and hole_s >= failed[0]
+            and not self.promises.wanted
+            and view.key not in self.promises.tokens
+            and self.settings.kind != "none"
+        ):
+            return Decision(view.key, _verdict_of(failed[1]), failed[1], rank, terms)
         blocked_by = self._strict_block(view)
         if blocked_by is not None:
-            return self._wait(view, reason("behind_blocked", Stage.BACKFILL,
-                                           blocked_job=blocked_by.job_id))  # fmt: skip
+            why = reason("behind_blocked", Stage.BACKFILL, blocked_job=blocked_by.job_id)
+            return Decision(view.key, Verdict.WAIT, (why,), rank, terms)
         if self.max_starts and self.starts >= self.max_starts:
-            return self._wait(view, reason("start_budget", Stage.GUARD, limit=self.max_starts))
-        tasks, placements, short = self._place_tasks(view, shape.demand, allowed)
+            why = reason("start_budget", Stage.GUARD, limit=self.max_starts)
+            return Decision(view.key, Verdict.WAIT, (why,), rank, terms)
+        token, given_back = self.promises.turn(view.key)
+        if given_back:
+            self._failed.clear()  # its room is free again for whoever comes now
+        tasks, placements, short = self._place_tasks(view, shape.demand, allowed, hole_s)
         if tasks:
             self.starts += tasks
             first = placements[0]
             return Decision(
                 view.key, Verdict.START,
-                (reason("fits", Stage.PLACE, nodes=",".join(first.nodes)),),
+                (reason("fits", Stage.PLACE, nodes=",".join(first.nodes)),
+                 *bandwidth(self.pool, first)), rank, terms,
                 placement=first, alternatives=tuple(placements[1:]),
                 start_s=view.eligible_s, tasks=tasks,
             )  # fmt: skip
         if short is not None:
-            return self._wait(view, short)
-        decision = self._blocked(view, shape, allowed)
+            return Decision(view.key, Verdict.WAIT, (short,), rank, terms)
+        decision = self._wait(view, shape, allowed, hole_s, token)
         if decision.start_s is None:
-            self._failed[memo] = decision.reasons
-        return decision
-
-    def _verdict_of(self, reasons: tuple[Reason, ...]) -> Verdict:
-        never = reasons and reasons[0].code in ("never_fits", "no_such_node")
-        return Verdict.NEVER if never else Verdict.WAIT
-
-    def _crossing(self, view: JobView) -> tuple[bool, ...]:
-        if not self._barriers:
-            return ()
-        end_s = view.eligible_s + view.duration_s
-        return tuple(end_s > b.start_s for b in self._barriers)
-
-    def _free_for(self, view: JobView) -> Free:
-        free = self.pool.free
-        for barrier, crosses in zip(self._barriers, self._crossing(view), strict=True):
-            if crosses:
-                free = free.minimum(barrier.extra)
-        return free
+            self._failed[memo] = hole_s, decision.reasons
+        return replace(decision, rank=rank, terms=terms)
 
     def _strict_block(self, view: JobView) -> JobKey | None:
         if self.settings.kind != "none":
@@ -166,17 +182,16 @@ class Planner:
                 return self._blocked_partitions[name]
         return None
 
-    def _occupy(self, view: JobView, placement: Placement) -> None:
+    def _occupy(self, view: JobView, placement: Placement, duration_s: int) -> Token:
+        end_s = view.eligible_s + duration_s
+        token = self.profile.add(self.obs.now_s, end_s, placement.shares, started=True)
         self.pool.take(placement.shares)
-        for barrier, crosses in zip(self._barriers, self._crossing(view), strict=True):
-            if crosses:
-                for share in placement.shares:
-                    self.pool.apply(barrier.extra, share, -1)
-        end_s = view.eligible_s + view.duration_s
         self.timeline.append(Release(end_s, placement.shares))
+        self.started.append((view, placement.shares))
+        return token
 
     def _place_tasks(
-        self, view: JobView, demand: Demand, allowed: Allowed
+        self, view: JobView, demand: Demand, allowed: Allowed, hole_s: int
     ) -> tuple[int, list[Placement], Reason | None]:
         """Place the job, or as many tasks of an array as Slurm would start together.
 
@@ -191,105 +206,86 @@ class Planner:
                 return 0, [], reason("array_throttled", Stage.VIEW, throttle=job.array_throttle)
         first: list[Placement] = []
         mark = self.pool.checkpoint() if count > 1 else None
-        kept = [b.extra.copy() for b in self._barriers] if count > 1 else []
-        placed, rounds = 0, 0
+        placed, tokens = 0, list[Token]()
+        end_s = view.eligible_s + hole_s
         while placed < count:
+            free = self.profile.window(end_s)
             found = place(
-                self.pool, self._free_for(view), demand, allowed.nodes, self.policy.placement,
+                self.pool, free, demand, allowed.nodes, self.policy.placement,
                 required=allowed.required, alternatives=0 if placed else ALTERNATIVES,
             )  # fmt: skip
             if not found:
                 break
             first = first or found
-            taken, placement = repeated(
-                self.pool, self._free_for(view), demand, found[0], count - placed
-            )
-            self._occupy(view, placement)
+            taken, placement = repeated(self.pool, free, demand, found[0], count - placed)
+            tokens.append(self._occupy(view, placement, hole_s))
             placed += taken
-            rounds += 1
-        if 0 < placed < count and self._barriers and self._fits_raw(demand, allowed):
+        if 0 < placed < count and self.blocked.held_back(demand, allowed):
             assert mark is not None
             self.pool.rollback(mark)
-            for barrier, extra in zip(self._barriers, kept, strict=True):
-                barrier.extra = extra
-            del self.timeline[-rounds:]
+            for token in tokens:
+                self.profile.remove(token)
+            del self.timeline[-len(tokens) :]
+            del self.started[-len(tokens) :]
+            key, _ = self.blocked.by(demand, allowed, end_s)
             return 0, [], reason(
                 "array_behind_fence", Stage.BACKFILL, fit=placed,
-                fence_job=self.fences[0].key.job_id,
+                fence_job=key.job_id if key else None,
             )  # fmt: skip
         return placed, first, None
 
-    def _fits_raw(self, demand: Demand, allowed: Allowed) -> bool:
-        return possible(self.pool, self.pool.free, demand, allowed.nodes, allowed.required)
-
     # -- a job that cannot start ---------------------------------------------------------
 
-    def _wait(self, view: JobView, why: Reason) -> Decision:
-        return Decision(view.key, Verdict.WAIT, (why,))
-
-    def _wants_fence(self) -> bool:
-        return self.settings.kind == "easy" and len(self._barriers) < self.settings.fences
-
-    def _blocked(self, view: JobView, shape: Shape, allowed: Allowed) -> Decision:
-        demand = shape.demand
-        never = self._never(shape, allowed)
+    def _wait(
+        self, view: JobView, shape: Shape, allowed: Allowed, hole_s: int, token: Token | None
+    ) -> Decision:
+        never = self.blocked.never(shape.number, shape.demand, allowed)
         if never is not None:
             return Decision(view.key, Verdict.NEVER, (never,))
         for name in view.job.partitions:
             self._blocked_partitions.setdefault(name, view.key)
-        why = self._why(view, demand, allowed)
-        if not self._wants_fence():
-            return self._wait(view, why)
-        found = shadow(
-            self.pool, sorted(self.timeline, key=lambda r: r.end_s), view.job, demand,
-            view.duration_s, self.allowance, self.policy.placement, self._barriers,
-            self.obs.now_s,
-        )  # fmt: skip
-        if found is None:
+        why = self.blocked.why(view, shape.demand, allowed, hole_s)
+        if not self.promises.wanted and token is None:
+            return Decision(view.key, Verdict.WAIT, (why,))
+        made = self.promises.make(
+            view, token, lambda after_s: self._earliest(view, shape.demand, after_s)
+        )
+        if made is None:
             return Decision(
                 view.key, Verdict.WAIT, (why, reason("no_release_helps", Stage.BACKFILL))
             )
-        start_s, placement, extra = found
-        self._barriers.append(Barrier(start_s, extra))
-        self.fences.append(Fence(view.key, start_s, placement))
-        self._failed.clear()  # what fitted before may now cross the fence, and the other way round
+        promise, placement = made
+        self.fences.append(Fence(view.key, promise.start_s, placement, promise.held_s))
         fenced = reason(
             "fenced", Stage.BACKFILL,
-            in_s=start_s - self.obs.now_s, nodes=",".join(placement.nodes),
+            in_s=promise.start_s - self.obs.now_s, nodes=",".join(placement.nodes),
         )  # fmt: skip
-        return Decision(view.key, Verdict.WAIT, (why, fenced), placement=placement, start_s=start_s)
+        return Decision(view.key, Verdict.WAIT, (why, fenced), placement=placement,
+                        start_s=promise.start_s)  # fmt: skip
 
-    def _never(self, shape: Shape, allowed: Allowed) -> Reason | None:
-        key, demand = (shape.number, allowed.number), shape.demand
-        if key not in self._possible:
-            ever = possible(self.pool, self.pool.capacity, demand, allowed.static, allowed.required)
-            if allowed.missing_required:
-                self._possible[key] = reason("no_such_node", Stage.PLACE, "name existing nodes")
-            elif ever:
-                self._possible[key] = None
-            else:
-                self._possible[key] = reason(
-                    "never_fits", Stage.PLACE, "asks for less per node or another partition"
+    def _earliest(
+        self, view: JobView, demand: Demand, after_s: EpochS
+    ) -> tuple[EpochS, Placement] | None:
+        """The first moment at which the job could run to its end, and where."""
+        static = self.allowance.ever(view.job)
+        limit_s = self.blocked.limit_s(view)
+        # Where a reservation is ahead Slurm goes by the limit: that is tried last.
+        for duration_s in dict.fromkeys((view.duration_s, limit_s)):
+            found = moments(
+                self.profile, demand, static.nodes, static.required, duration_s, after_s
+            )
+            for start_s in found[:TRIES].tolist():
+                allowed = self.allowance.of(view.job, start_s, limit_s)
+                free = self.profile.between(
+                    start_s, start_s + view.duration_s, np.flatnonzero(allowed.nodes)
                 )
-        return self._possible[key]
+                placed = place(self.pool, free, demand, allowed.nodes, self.policy.placement,
+                               required=allowed.required)  # fmt: skip
+                if placed:
+                    return start_s, placed[0]
+        return None
 
-    def _why(self, view: JobView, demand: Demand, allowed: Allowed) -> Reason:
-        now_s = self.obs.now_s
-        if self._barriers and self._fits_raw(demand, allowed):
-            fence = self.fences[0]
-            in_s = fence.start_s - now_s
-            return reason(
-                "behind_fence", Stage.BACKFILL, f"a limit of at most {max(0, in_s)} s",
-                fence_job=fence.key.job_id, fence_in_s=in_s,
-            )  # fmt: skip
-        capacity = self.pool.capacity
-        if not possible(self.pool, capacity, demand, allowed.nodes, allowed.required):
-            window = self.allowance.next_window(view.job, view.eligible_s, view.duration_s)
-            if window is not None:
-                return reason(
-                    "reservation_window", Stage.PLACE,
-                    reservation=window.name, limit_s=max(0, window.start_s - now_s),
-                )  # fmt: skip
-            down = int((allowed.static & ~allowed.nodes).sum())
-            return reason("nodes_unavailable", Stage.PLACE, down=down)
-        return why_not_placed(self.pool, self.pool.free, view.job, demand, allowed)
+
+def _verdict_of(reasons: tuple[Reason, ...]) -> Verdict:
+    never = reasons and reasons[0].code in ("never_fits", "no_such_node")
+    return Verdict.NEVER if never else Verdict.WAIT

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,11 @@ from slurm_ext.model.units import EpochS
 
 if TYPE_CHECKING:
     from .pool import Demand, Free, Pool
+    from .taken import Taken
     from .view import JobView
 
 IntArray = npt.NDArray[np.int64]
+_PARTS = ("ordering", "placement")
 
 
 class Ordering(Protocol):
@@ -33,6 +35,15 @@ class NodePreference(Protocol):
 
     def key(self, pool: Pool, free: Free, demand: Demand, candidates: IntArray) -> IntArray:
         """Penalties, shape (terms, candidates); the first row weighs most, lower is better."""
+        ...
+
+
+@runtime_checkable
+class SetPreference(NodePreference, Protocol):
+    """Can also judge all nodes of a job together."""
+
+    def rate(self, pool: Pool, free: Free, taken: Taken) -> tuple[float, ...]:
+        """Penalties of one whole placement, the first weighs most, lower is better."""
         ...
 
 
@@ -55,59 +66,86 @@ class Policy:
     def with_parameters(self, parameters: Mapping[str, object]) -> Policy:
         """The policy with some fields of its parts replaced.
 
-        Keys are ``part.field`` or a ``field`` that only one part has.
+        Keys are paths such as ``ordering.aging_s`` or ``placement.links.weight`` (parts of parts
+        by their ``name``), or any end of such a path that only one of them has.
 
         :raises PolicyError: unknown or ambiguous field, or a value of another type.
         """
-        parts: dict[str, object] = {"ordering": self.ordering, "placement": self.placement}
+        parts: dict[str, object] = {name: getattr(self, name) for name in _PARTS}
         for key, value in parameters.items():
-            part_name, name = _locate(self.name, parts, key)
-            current = getattr(parts[part_name], name)
-            if (
-                isinstance(current, float)
-                and isinstance(value, int)
-                and not isinstance(value, bool)
-            ):
-                value = float(value)
-            if type(value) is not type(current):
-                raise PolicyError(
-                    f"policy.parameters.{key}: expected {type(current).__name__}, "
-                    f"got {value!r}; the default is {current!r}"
-                )
-            parts[part_name] = replace(parts[part_name], **{name: value})  # type: ignore[type-var]
-        return replace(
-            self,
-            ordering=cast(Ordering, parts["ordering"]),
-            placement=cast(NodePreference, parts["placement"]),
-        )
+            path = _locate(self.name, [p for p, _ in _fields(parts)], key)
+            parts = cast(dict[str, object], _with(parts, path, value, key))
+        return replace(self, **parts)  # type: ignore[arg-type]
 
     def parameters(self) -> dict[str, object]:
-        """Current parameters as ``part.field`` -> value."""
-        found: dict[str, object] = {}
-        for part_name in ("ordering", "placement"):
-            part = getattr(self, part_name)
-            if is_dataclass(part):
-                for f in fields(part):
-                    found[f"{part_name}.{f.name}"] = getattr(part, f.name)
-        return found
+        """Current parameters as path -> value."""
+        return {
+            ".".join(path): value for path, value in _fields({n: getattr(self, n) for n in _PARTS})
+        }
 
 
-def _locate(policy: str, parts: Mapping[str, object], key: str) -> tuple[str, str]:
-    wanted_part, dot, name = key.rpartition(".")
-    hits = [
-        part_name
-        for part_name, part in parts.items()
-        if is_dataclass(part)
-        and name in {f.name for f in fields(part)}
-        and (not dot or wanted_part == part_name)
+def _children(value: object) -> Iterator[tuple[str, object]]:
+    """Named things inside a part: fields of a dataclass, the parts of a composite."""
+    if isinstance(value, dict):
+        yield from value.items()
+    elif isinstance(value, tuple):
+        yield from ((part.name, part) for part in value)
+    elif is_dataclass(value):
+        for f in fields(value):
+            inner = getattr(value, f.name)
+            if isinstance(inner, tuple):  # a composite's parts stand for themselves
+                yield from _children(inner)
+            else:
+                yield f.name, inner
+
+
+def _fields(value: object, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
+    for name, inner in _children(value):
+        if is_dataclass(inner):
+            yield from _fields(inner, (*at, name))
+        else:
+            yield (*at, name), inner
+
+
+def _with(value: object, path: tuple[str, ...], new: object, key: str) -> object:
+    """``value`` with the field at ``path`` replaced."""
+    if not path:
+        return _checked(value, new, key)
+    name, rest = path[0], path[1:]
+    if isinstance(value, dict):
+        return {**value, name: _with(value[name], rest, new, key)}
+    if isinstance(value, tuple):
+        return tuple(_with(p, rest, new, key) if p.name == name else p for p in value)
+    for f in fields(value):  # type: ignore[arg-type]
+        inner = getattr(value, f.name)
+        if f.name == name:
+            return replace(value, **{name: _with(inner, rest, new, key)})  # type: ignore[type-var]
+        if isinstance(inner, tuple) and name in {part.name for part in inner}:
+            return replace(value, **{f.name: _with(inner, path, new, key)})  # type: ignore[type-var]
+    raise KeyError(name)
+
+
+def _checked(current: object, value: object, key: str) -> object:
+    if isinstance(current, float) and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if type(value) is not type(current):
+        raise PolicyError(
+            f"policy.parameters.{key}: expected {type(current).__name__}, "
+            f"got {value!r}; the default is {current!r}"
+        )
+    return value
+
+
+def _locate(policy: str, known: Sequence[tuple[str, ...]], key: str) -> tuple[str, ...]:
+    wanted = tuple(key.split("."))
+    hits = [path for path in known if path == wanted] or [
+        path for path in known if path[len(path) - len(wanted) :] == wanted
     ]
     if len(hits) == 1:
-        return hits[0], name
-    known = sorted(
-        f"{p}.{f.name}" for p, part in parts.items() if is_dataclass(part) for f in fields(part)
-    )
+        return hits[0]
     what = "ambiguous" if hits else "unknown"
+    names = sorted(".".join(path) for path in known)
     raise PolicyError(
         f"policy.parameters.{key}: {what} parameter of policy {policy!r}; "
-        f"known: {', '.join(known) or 'none'}"
+        f"known: {', '.join(names) or 'none'}"
     )

@@ -1,21 +1,29 @@
 """Free resources of all nodes as arrays, with checkpoint and rollback.
 
 Placement works on counts (GPUs per type, CPUs, memory); the GPU indices that Slurm will
-probably pick are worked out at the end for the chosen nodes only.
+probably pick are worked out for the chosen nodes only (``slots``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from slurm_ext.model.job import Job, NodeShare, Request
-from slurm_ext.model.node import Node
+from slurm_ext.model.node import Node, natural
 from slurm_ext.model.observation import Controller
-from slurm_ext.model.units import GpuMask
+
+from .gputypes import speed_of
+from .slots import Slots
+from .topology import UNKNOWN, FloatArray, Topology
+
+if TYPE_CHECKING:
+    from .mix import TaskClass
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -28,6 +36,7 @@ class Demand:
     ``nodes_min`` / ``nodes_max`` (0: any number). Either every node gives ``gpus`` and
     ``cpus`` (``uniform``), or nodes give whole *units* of (``unit_gpus``, ``unit_cpus``,
     ``unit_mem_mib``) until ``units`` are found, ``units_per_node`` (0: any) at most on one.
+    ``per``: whether the GPUs were asked for by node, task or job (Slurm picks them differently).
     """
 
     gpu_type: str
@@ -44,6 +53,7 @@ class Demand:
     unit_cpus: int = 0
     unit_mem_mib: int = 0
     units_per_node: int = 0
+    per: str = "node"
 
     @property
     def total_gpus(self) -> int:
@@ -89,6 +99,7 @@ def demand_of(request: Request, *, memory_counts: bool = True) -> Demand:
         uniform=False, units=units, unit_gpus=unit_gpus, unit_cpus=unit_cpus,
         unit_mem_mib=unit_mem,
         units_per_node=request.tasks_per_node if request.gpus_per_task else 0,
+        per="node" if not flexible else "task" if request.gpus_per_task else "job",
     )  # fmt: skip
 
 
@@ -123,15 +134,29 @@ class Free:
 
 
 class Pool:
-    """Nodes in a fixed order with what is free on them now.
+    """Nodes, in the order of their names whatever order they come in, with what is free on them.
 
     ``index`` maps names; ``types`` are the GPU types in row order of ``Free.gpus``.
     Free values come from the node records, lowered to what the occupying jobs leave where the two
-    disagree (a completing job still holds its GPUs although the node may not say so).
+    disagree (a completing job still holds its GPUs although the node may not say so). A GPU of
+    which shards are in use is not free.
+
+    ``topology`` answers for links and switches, ``mix`` is what jobs ask for, ``speeds`` the
+    relative speed of each type: what a placement looks at beyond counts. ``memo`` belongs to the
+    placement parts.
     """
 
-    def __init__(self, nodes: Sequence[Node], jobs: Iterable[Job], controller: Controller) -> None:
-        self.nodes = tuple(nodes)
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        jobs: Iterable[Job],
+        controller: Controller,
+        *,
+        topology: Topology = UNKNOWN,
+        mix: tuple[TaskClass, ...] = (),
+        speeds: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
+        self.nodes = nodes = tuple(sorted(nodes, key=lambda n: natural(n.name)))
         self.index = {node.name: i for i, node in enumerate(nodes)}
         self.types = tuple(sorted({g.type for n in nodes for g in n.gpus})) or ("",)
         self.row = {t: i for i, t in enumerate(self.types)}
@@ -142,7 +167,13 @@ class Pool:
         self.capacity = self._capacity()
         self.capacity_rows = [sum(1 << self.row[g.type] for g in n.gpus) for n in nodes]
         self.free = self.capacity.copy()
-        self.used_masks: list[GpuMask] = [n.gpu_used for n in nodes]
+        self._needed: dict[int, IntArray] = {}
+        self.memo: dict[object, object] = {}
+        self.topology = topology.on(self.nodes)
+        self.slots = Slots(self.nodes, self.topology)
+        self.mix = mix
+        self.speeds: FloatArray = np.array([speed_of(t, speeds) for t in self.types])
+        self.gpus_whole: IntArray = self.capacity.gpus.sum(axis=0)
         self._occupy(jobs)
 
     def _capacity(self) -> Free:
@@ -162,11 +193,11 @@ class Pool:
         index, row = self.index, self.row
         mixed = []  # shares whose GPU type is not known: worked out at the end
         for job in jobs:
+            self.slots.take(job.alloc, running=True)
             for share in job.alloc:
                 i = index.get(share.node)
                 if i is None:
                     continue
-                self.used_masks[i] |= share.gpu_mask
                 if share.gpus:
                     r = row.get(share.gpu_type)
                     if r is None or not self.capacity_rows[i] >> r & 1:
@@ -192,9 +223,10 @@ class Pool:
 
     def _gpus_left(self, i: int, node: Node, by_jobs: Free) -> None:
         hidden = node.gpu_used_count - node.gpu_used.bit_count()
+        used = node.gpu_used | node.gpu_shared
         for group in node.gpus:
             row = self.row[group.type]
-            left = group.count - (group.mask & node.gpu_used).bit_count()
+            left = group.count - (group.mask & used).bit_count()
             if hidden > 0:  # a used GPU without a known index: taken from whatever is left
                 take = min(hidden, left)
                 left -= take
@@ -232,20 +264,19 @@ class Pool:
                 left -= count
         return split
 
-    def take(self, shares: Iterable[NodeShare]) -> None:
-        """Occupy shares now, with their GPU indices."""
+    def take(self, shares: Sequence[NodeShare]) -> None:
+        """Occupy the shares of one job now, with their GPU indices."""
         for share in shares:
             self.apply(self.free, share, -1)
-            i = self.index.get(share.node)
-            if i is not None:
-                self.used_masks[i] |= share.gpu_mask
+        self.slots.take(shares)
 
-    def checkpoint(self) -> tuple[Free, list[GpuMask]]:
+    def checkpoint(self) -> tuple[Free, tuple[object, ...]]:
         """State to come back to with :meth:`rollback` (what-if questions)."""
-        return self.free.copy(), list(self.used_masks)
+        return self.free.copy(), self.slots.checkpoint()
 
-    def rollback(self, state: tuple[Free, list[GpuMask]]) -> None:
-        self.free, self.used_masks = state[0], state[1]
+    def rollback(self, state: tuple[Free, tuple[object, ...]]) -> None:
+        self.free = state[0]
+        self.slots.rollback(state[1])
 
     # -- reading -----------------------------------------------------------------------
 
@@ -259,29 +290,16 @@ class Pool:
 
     def cpus_needed(self, cpus: int) -> IntArray:
         """CPUs taken on each node for a demand: whole cores unless CR_CPU is configured."""
-        if not self._round_to_core:
-            return np.full(len(self.nodes), cpus, dtype=np.int64)
-        return -(-cpus // self.threads) * self.threads
+        found = self._needed.get(cpus)
+        if found is None:
+            found = np.full(len(self.nodes), cpus, dtype=np.int64)
+            if self._round_to_core:
+                found = -(-cpus // self.threads) * self.threads
+            self._needed[cpus] = found
+        return found
 
     def usable_cpus(self, free: Free) -> IntArray:
         """Free CPUs per node as far as they are whole cores."""
         if not self._round_to_core:
             return free.cpus
         return free.cpus // self.threads * self.threads
-
-    def pick_gpus(self, node: int, gpu_type: str, count: int) -> GpuMask:
-        """The GPU indices Slurm probably takes: lowest free ones, on one socket if they fit.
-
-        Source: observed on select/cons_tres with ``Cores=`` in gres.conf; a prediction only.
-        """
-        mask = 0
-        for group in self.nodes[node].gpus:
-            if gpu_type and group.type != gpu_type:
-                continue
-            free = group.mask & ~self.used_masks[node]
-            while free and count:
-                lowest = free & -free
-                mask |= lowest
-                free ^= lowest
-                count -= 1
-        return 0 if count else mask

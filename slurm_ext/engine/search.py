@@ -8,9 +8,12 @@ import numpy as np
 
 from slurm_ext.model.decision import Placement
 from slurm_ext.model.job import NodeShare
+from slurm_ext.model.units import GpuMask
 
-from .policy import NodePreference
+from .policy import NodePreference, SetPreference
 from .pool import BoolArray, Demand, Free, IntArray, Pool
+from .taken import taken_by, units_at
+from .topology import Ask, Ring
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +41,7 @@ def fit(pool: Pool, free: Free, demand: Demand, allowed: BoolArray) -> Fit:
 
 
 def _fit_units(pool: Pool, free: Free, demand: Demand, ok: BoolArray) -> Fit:
-    units = np.full(len(free.cpus), demand.units, dtype=np.int64)
-    if demand.unit_gpus:
-        units = np.minimum(units, pool.typed(free, demand.gpu_type) // demand.unit_gpus)
-    if demand.unit_cpus:
-        units = np.minimum(units, pool.usable_cpus(free) // demand.unit_cpus)
-    if demand.unit_mem_mib:
-        units = np.minimum(units, free.mem // demand.unit_mem_mib)
-    if demand.units_per_node:
-        units = np.minimum(units, demand.units_per_node)
+    units = units_at(pool, free, demand)
     ok &= (units > 0) & (free.cpus >= pool.cpus_needed(demand.cpus)) & (free.mem >= demand.mem_mib)
     return Fit(ok, np.where(ok, units, 0))
 
@@ -75,16 +70,80 @@ def place(
         chosen = set(required)
         ranked = np.array([*required, *(i for i in ranked if i not in chosen)], dtype=np.int64)
     build = _uniform if demand.uniform else _flexible
-    results: list[Placement] = []
-    for shift in range(1 + alternatives):
-        order = ranked if required else ranked[shift:]
-        placement = build(pool, demand, found, order, wanted, required)
-        if placement is None:
+    best = build(pool, demand, found, ranked, wanted, required)
+    if best is None:
+        return []
+    if required:
+        return [best]
+    results = [best]
+    if len(best.shares) > 1 and isinstance(preference, SetPreference):
+        results = _rated(pool, free, demand, found, ranked, best, preference)
+    for shift in range(1, 1 + alternatives):
+        if len(results) > alternatives:
             break
-        results.append(placement)
-        if required:
+        other = build(pool, demand, found, ranked[shift:], wanted, required)
+        if other is None:
             break
-    return results
+        if all(other.nodes != placement.nodes for placement in results):
+            results.append(other)
+    return results[: 1 + alternatives]
+
+
+def _rated(
+    pool: Pool,
+    free: Free,
+    demand: Demand,
+    found: Fit,
+    ranked: IntArray,
+    best: Placement,
+    preference: SetPreference,
+) -> list[Placement]:
+    """Placements on several nodes, the best as a whole first.
+
+    Nodes that are good one by one may lie far apart: the first of the ranking are compared with
+    the first of each region that could hold the job (and of each GPU type, where none is asked).
+    """
+    count = len(best.shares)
+    build = _uniform if demand.uniform else _flexible
+    by_nodes = {best.nodes: best}
+    orders = pool.topology.regions(_largest_first(demand, found, ranked), count)
+    if demand.total_gpus and not demand.gpu_type and len(pool.types) > 1:
+        orders += [ranked[free.gpus[row, ranked] > 0] for row in range(len(pool.types))]
+    for order in orders:
+        placement = build(pool, demand, found, order, max(demand.nodes_min, 1), ())
+        if placement is not None and len(placement.shares) <= count:
+            by_nodes.setdefault(placement.nodes, placement)
+    rated = [
+        replace(p, score=preference.rate(pool, free, taken_by(pool, demand, p.shares)))
+        for p in by_nodes.values()
+    ]
+    return sorted(rated, key=lambda p: (len(p.shares), p.score))  # stable: the ranking's own first
+
+
+def _largest_first(demand: Demand, found: Fit, ranked: IntArray) -> IntArray:
+    """The order in which nodes are gathered: by units, then by rank."""
+    if demand.uniform or found.units is None:
+        return ranked
+    return ranked[np.argsort(-found.units[ranked], kind="stable")]
+
+
+def ring_of(pool: Pool, placement: Placement, *, own: bool) -> Ring | None:
+    """Predicted ring bandwidth of a placement; ``own``: it is already counted on its uplinks."""
+    nodes = np.array([pool.index[s.node] for s in placement.shares], dtype=np.int64)
+    gpus = np.array([s.gpus for s in placement.shares], dtype=np.int64)
+    if int(gpus.sum()) < 2:
+        return None
+    inside = np.array(
+        [
+            pool.topology.score(int(i), s.gpu_mask)
+            for i, s in zip(nodes, placement.shares, strict=True)
+        ]
+    )
+    crossing = pool.slots.crossing
+    if own and len(nodes) > 1:
+        mine = pool.topology.uplinks(nodes)
+        crossing = {**crossing, **{name: crossing.get(name, 1) - 1 for name in mine}}
+    return pool.topology.ring(nodes, inside, gpus, crossing)
 
 
 def possible(
@@ -119,7 +178,7 @@ def repeated(
         cpus=share.cpus * count,
         mem_mib=share.mem_mib * count,
         gpus=gpus,
-        gpu_mask=pool.pick_gpus(i, demand.gpu_type, gpus) if gpus else 0,
+        gpu_mask=_picked(pool, demand, i, share.cpus * count, gpus) if gpus else 0,
     )
     return count, Placement((many,))
 
@@ -218,6 +277,8 @@ def _fewest_nodes(
         return None
     if count <= len(named):
         return by_size[:count]
+    if count == 1:  # the rank was worked out for just this: all units on one node
+        return [next(i for i in order if units[i] >= demand.units)]
     chosen = by_size[: count - 1]
     missing = max(1, demand.units - sum(int(units[i]) for i in chosen))
     taken = set(chosen)
@@ -229,8 +290,13 @@ def _fewest_nodes(
 
 
 def _share(pool: Pool, demand: Demand, i: int, cpus: int, mem: int, gpus: int) -> NodeShare:
-    mask = pool.pick_gpus(i, demand.gpu_type, gpus) if gpus else 0
+    mask = _picked(pool, demand, i, cpus, gpus) if gpus else 0
     gpu_type = demand.gpu_type
     if gpus and not gpu_type and len(pool.nodes[i].gpus) == 1:
         gpu_type = pool.nodes[i].gpus[0].type
     return NodeShare(pool.nodes[i].name, cpus, mem, gpus, mask, gpu_type)
+
+
+def _picked(pool: Pool, demand: Demand, i: int, cpus: int, gpus: int) -> GpuMask:
+    cores = -(-cpus // int(pool.threads[i]))
+    return pool.slots.pick(i, Ask(gpus, cores, demand.gpu_type, demand.per))

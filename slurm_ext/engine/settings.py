@@ -4,27 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from slurm_ext.model.annotation import Annotation
 from slurm_ext.model.decision import Mode
 from slurm_ext.model.estimate import Estimate
-from slurm_ext.model.job import JobKey
+from slurm_ext.model.job import JobKey, NodeShare, Request
 from slurm_ext.model.ledger import LedgerEntry
+from slurm_ext.model.units import EpochS
 
 from .policy import Policy
+from .topology import UNKNOWN, Topology
 
 
 @dataclass(frozen=True, slots=True)
 class BackfillSettings:
-    """``kind``: none (strict order), best_effort (skip what does not fit, no promise), easy.
+    """``kind``: none (strict order), best_effort (skip what does not fit, no promise), easy (the
+    first ``fences`` blocked jobs are promised a start, in the order of now), conservative (the
+    first ``depth``, and a promise once made also stands against who comes later), slack (as that,
+    but a promised start may move by ``max_slip_s`` or, if that is less, by ``slack_fraction`` of
+    the expected wait; 0: no such part).
 
-    ``durations``: what holes are planned with, ``limit``, ``p50`` or ``p90`` of the estimates.
+    ``durations``: what holes are planned with, ``limit``, ``p50`` or ``p90`` of the estimates. A
+    promise that has slipped by ``max_slip_s`` because of them is guarded by limits from then on.
     """
 
     kind: str = "easy"
     fences: int = 1
     default_limit_s: int = 7 * 86400
     durations: str = "limit"
+    depth: int = 100
+    max_slip_s: int = 3600
+    slack_fraction: float = 0.0
+
+    @property
+    def promised(self) -> int:
+        """How many blocked jobs are promised a start."""
+        if self.kind == "easy":
+            return self.fences
+        return self.depth if self.kind in ("conservative", "slack") else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +83,34 @@ class JobSettings:
     interactive: str = "leave"
 
 
+class Promise(NamedTuple):
+    """A start promised to a waiting job.
+
+    ``first_s``: what was promised first; ``start_s``: what is planned now; ``held_s``: from when
+    on the ``shares`` are kept for it (later than ``start_s`` only with slack). ``request``: for
+    what it was made; a job that asks for something else is promised anew.
+    """
+
+    first_s: EpochS
+    start_s: EpochS
+    held_s: EpochS
+    shares: tuple[NodeShare, ...]
+    request: Request
+
+    @property
+    def slip_s(self) -> int:
+        return max(0, self.start_s - self.first_s)
+
+
+class Kept(NamedTuple):
+    """How promises ended: jobs that started by their first promise, later, and by how much."""
+
+    on_time: int = 0
+    late: int = 0
+    late_s: int = 0
+    worst_s: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """What one cycle hands to the next besides the ledger (losing it is harmless).
@@ -72,11 +118,14 @@ class Memory:
     ``waste``: partition -> consecutive cycles in which GPUs that fit a job we hold back, or let
     go without seeing it start, stood idle. ``broken``: partitions the breaker lowered to
     ``order``, with the epoch second it did so. ``wanting``: job -> since when it is to start.
+    ``promises`` of jobs not yet seen running; ``kept`` counts those that were.
     """
 
     waste: Mapping[str, int] = field(default_factory=dict)
     broken: Mapping[str, int] = field(default_factory=dict)
     wanting: Mapping[JobKey, int] = field(default_factory=dict)
+    promises: Mapping[JobKey, Promise] = field(default_factory=dict)
+    kept: Kept = field(default_factory=Kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +134,8 @@ class Context:
 
     ``estimates`` of pending and running jobs; a job without one is planned with its limit.
     ``annotations`` of jobs that carry a valid one. ``attained_gpu_s``: GPU-seconds a job has had
-    before its last requeue.
+    before its last requeue. ``topology``: links inside nodes and switches between them.
+    ``gpu_speeds``: relative speed of GPU types (1 where not named).
     """
 
     policy: Policy
@@ -101,6 +151,8 @@ class Context:
     estimates: Mapping[JobKey, Estimate] = field(default_factory=dict)
     annotations: Mapping[JobKey, Annotation] = field(default_factory=dict)
     attained_gpu_s: Mapping[JobKey, float] = field(default_factory=dict)
+    topology: Topology = UNKNOWN
+    gpu_speeds: Mapping[str, float] = field(default_factory=dict)
     paused: bool = False
 
     def mode_of(self, partition: str) -> Mode:

@@ -13,6 +13,7 @@ from slurm_ext.model.observation import Observation
 from slurm_ext.model.units import EpochS
 
 from . import features
+from .durations import planned_s
 from .settings import Context
 from .standing import standing
 
@@ -36,7 +37,7 @@ SPECIAL_FLAGS = frozenset({"SPECIAL_EXIT", "REVOKED", "RESV_DEL_HOLD"})
 class JobView:
     """One pending job as the policy sees it.
 
-    ``duration_s``: expected run time (limit until estimates exist). ``eligible_s``: when Slurm
+    ``duration_s``: run time to plan with (limit, or a learned quantile). ``eligible_s``: when Slurm
     may start it at the earliest (now, or the user's begin). ``leased``: our own StartTime is what
     keeps it waiting. ``held_by_us`` likewise for a hold. ``natural_priority``: Slurm's priority
     without our SiteFactor. ``let_go``: released by us and not yet seen running, still in grace.
@@ -104,17 +105,20 @@ def look_at(job: Job, obs: Observation, ctx: Context) -> JobView | Aside:
     applied = (
         job.site_factor if job.site_factor is not None else (entry.site_factor if entry else 0)
     )
+    estimate = ctx.estimates.get(job.key)
     return JobView(
         job=job,
         mode=_mode(job, ctx),
-        duration_s=job.limit_s if job.limit_s is not None else ctx.backfill.default_limit_s,
+        duration_s=planned_s(
+            job.limit_s, estimate, ctx.backfill.durations, ctx.backfill.default_limit_s
+        ),
         eligible_s=max(obs.now_s, user_begin),
         natural_priority=job.priority - applied,
         entry=entry,
         leased=leased,
         held_by_us=held_by_us,
         let_go=let_go,
-        estimate=ctx.estimates.get(job.key),
+        estimate=estimate,
         annotation=ctx.annotations.get(job.key),
         attained_gpu_s=ctx.attained_gpu_s.get(job.key, 0.0),
     )

@@ -73,11 +73,16 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """A promise to a blocked job: it can start at ``start_s`` on these nodes if limits hold."""
+    """A promise to a blocked job: it can start at ``start_s`` on these nodes if limits hold.
+
+    ``held_s``: from when on room is kept for it; later than ``start_s`` only with slack, which
+    means "no later than then".
+    """
 
     key: JobKey
     start_s: EpochS
     placement: Placement
+    held_s: EpochS = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,13 @@ class Decision:
     alternatives: tuple[Placement, ...] = ()
     start_s: EpochS | None = None
     tasks: int = 1
+
+
+class Forecast(NamedTuple):
+    """When a job will probably start: by ``p50_s`` with even odds, by ``p90_s`` nine in ten."""
+
+    p50_s: EpochS
+    p90_s: EpochS
 
 
 class Lever(StrEnum):
@@ -148,7 +160,8 @@ class ReservationSpec:
 class Plan:
     """The whole outcome of one decide(): one decision a job, fences, patches, when to wake.
 
-    ``modes``: the mode in force per partition after the guard (it may lower one).
+    ``forecasts`` of all jobs that wait for room. ``modes``: the mode in force per partition after
+    the guard (it may lower one).
     ``wake_at_s``: look again no later than this (None: the ordinary interval).
     ``stats``: counters of the cycle for status and metrics.
     """
@@ -158,6 +171,7 @@ class Plan:
     decisions: Mapping[JobKey, Decision]
     order: tuple[JobKey, ...] = ()
     fences: tuple[Fence, ...] = ()
+    forecasts: Mapping[JobKey, Forecast] = field(default_factory=dict)
     patches: tuple[JobPatch, ...] = ()
     reserve: tuple[ReservationSpec, ...] = ()
     unreserve: tuple[str, ...] = ()

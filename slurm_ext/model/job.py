@@ -126,7 +126,8 @@ class Request:
 class NodeShare:
     """What one job holds, or would hold, on one node.
 
-    ``gpu_mask`` 0 with ``gpus`` > 0: count known, indices not.
+    ``gpu_mask`` 0 with ``gpus`` > 0: count known, indices not. ``cpu_ids``: first and last of
+    each range of CPUs, numbered by socket, core, thread as Slurm does; empty if not known.
     """
 
     node: str
@@ -135,6 +136,7 @@ class NodeShare:
     gpus: int = 0
     gpu_mask: GpuMask = 0
     gpu_type: str = ""
+    cpu_ids: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from .units import GpuMask
+
+_PART = re.compile(r"(\D*)(\d{0,18})")
 
 UNUSABLE_STATES = frozenset(
     {
@@ -40,6 +44,8 @@ class Node:
 
     ``gpu_used`` is the mask of allocated GPUs as far as Slurm shows indices;
     ``gpu_used_count`` the count it prints (the greater of the two is the truth).
+    ``gpu_shared``: GPUs of which shards (``shard``, ``mps``) are in use; no whole-GPU job can
+    have them.
     ``cpus`` are the CPUs jobs may use (CPUEfctv), CPUs not cores.
     ``other_gres``: (name, configured, used) of GRES other than gpu.
     """
@@ -53,6 +59,7 @@ class Node:
     gpus: tuple[GpuGroup, ...] = ()
     gpu_used: GpuMask = 0
     gpu_used_count: int = 0
+    gpu_shared: GpuMask = 0
     sockets: int = 1
     cores_per_socket: int = 1
     threads_per_core: int = 1
@@ -82,3 +89,9 @@ class Node:
     @property
     def completing(self) -> bool:
         return "COMPLETING" in self.states
+
+
+@lru_cache(maxsize=1 << 16)
+def natural(name: str) -> tuple[tuple[str, int, str], ...]:
+    """Sort key of a node name by which n2 comes before n10."""
+    return tuple((text, int(digits or 0), digits) for text, digits in _PART.findall(name))

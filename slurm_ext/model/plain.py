@@ -13,11 +13,14 @@ from slurm_ext.errors import SlurmExtError
 
 
 def to_plain(value: Any) -> Any:
-    """Lists, dicts, numbers, texts; sets are sorted, so that equal values give equal text."""
+    """Lists, dicts, numbers, texts; sets are sorted, so that equal values give equal text.
+
+    Fields that a dataclass works out by itself are left out.
+    """
     if isinstance(value, Enum):
         return value.value
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}
+        return {f.name: to_plain(getattr(value, f.name)) for f in fields(value) if f.init}
     if isinstance(value, Mapping):
         return [[to_plain(k), to_plain(v)] for k, v in value.items()]
     if isinstance(value, frozenset | set):

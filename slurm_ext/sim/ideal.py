@@ -40,7 +40,7 @@ class IdealDriver:
     """One run of a workload under a policy; ``context.mode`` is of no importance here.
 
     ``kill``: a job is ended at its limit, as Slurm does; else it runs to its true end and is taken
-    to end within a minute once it is late (``engine.timeline.OVERRUN_S``). ``round_s``: decisions
+    to end within a minute once it is late (``engine.durations.OVERRUN_S``). ``round_s``: decisions
     at multiples of this only, 0: whenever something has changed.
     """
 
@@ -59,6 +59,7 @@ class IdealDriver:
         self.label = label or f"ideal {context.policy.name} {context.backfill.kind}"
         # Observe: nothing is reconciled, the plan itself is what is wanted.
         self.context = replace(context, mode=Mode.OBSERVE, partition_modes={})
+        self.memory = self.context.memory
         self.kill = kill
         self.round_s = round_s
         self.events = EventQueue()
@@ -148,7 +149,8 @@ class IdealDriver:
             nodes=self.cluster.records(),
             partitions=self.cluster.partitions,
         )
-        plan = decide(obs, self.context).plan
+        step = decide(obs, replace(self.context, memory=self.memory))
+        plan, self.memory = step.plan, step.memory
         self.decisions += 1
         for key in plan.order:
             decision = plan.decisions[key]

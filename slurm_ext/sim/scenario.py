@@ -20,7 +20,7 @@ from .workload import TraceJob, Workload
 DRIVERS = ("stock", "observe", "order", "enforce", "ideal")
 """Slurm alone; Slurm with the daemon in one of its modes; the decision core without a Slurm."""
 
-BACKFILLS = ("none", "best_effort", "easy")
+BACKFILLS = ("none", "best_effort", "easy", "conservative", "slack")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,5 +2,5 @@
 
 Pure: text in, values out. ``shape`` is the inside of one node, ``fabric`` what lies between
 nodes, ``ring`` the one score (predicted ring all-reduce bus bandwidth, GB/s), ``pick`` which
-GPU indices Slurm will take, ``prefer`` the tables a placement reads.
+GPU indices Slurm will take, ``site`` all of it as one value, ``view`` what a placement reads.
 """

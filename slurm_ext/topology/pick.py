@@ -84,7 +84,18 @@ def likely_sockets(
     free_cores: Mapping[int, int] | None = None,
     cores: int = 0,
 ) -> frozenset[int]:
-    """Sockets on which Slurm will probably give the job its cores.
+    """Sockets on which Slurm will probably give the job its cores; see :func:`likely_cores`."""
+    return frozenset(s for s, n in likely_cores(shape, free, count, free_cores, cores).items() if n)
+
+
+def likely_cores(
+    shape: NodeShape,
+    free: GpuMask,
+    count: int,
+    free_cores: Mapping[int, int] | None = None,
+    cores: int = 0,
+) -> Mapping[int, int]:
+    """Cores that Slurm will probably give the job on each socket.
 
     It goes through the sockets by free cores, most first, until they hold enough GPUs, leaves
     out the others, and then takes cores away from the fullest until the job has what it asks.
@@ -101,7 +112,7 @@ def likely_sockets(
     wanted = max(1, cores or count)
     while sum(left.values()) > wanted:
         left[max(left, key=lambda s: (left[s], -s))] -= 1
-    return frozenset(s for s, n in left.items() if n)
+    return left
 
 
 def _at(shape: NodeShape, place: int) -> GpuMask:

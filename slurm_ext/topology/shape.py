@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TypeVar
 
 from slurm_ext.model.units import GpuMask
@@ -89,6 +90,8 @@ PCIE3 = Speeds(pix=12.0, pxb=11.0, phb=10.0, node=9.0, sys=8.0)
 PCIE4 = Speeds()
 PCIE5 = Speeds(lane=20.6, pix=48.0, pxb=44.0, phb=36.0, node=28.0, sys=22.0)
 BLACKWELL = replace(PCIE5, lane=40.1)
+SPEEDS = MappingProxyType({"pcie3": PCIE3, "pcie4": PCIE4, "pcie5": PCIE5, "blackwell": BLACKWELL})
+"""By the names used in options and in the configuration."""
 
 
 @dataclass(frozen=True, slots=True)

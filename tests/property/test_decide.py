@@ -74,10 +74,10 @@ def clusters(draw: st.DrawFn) -> Observation:
 
 
 def settings_of(kind: str) -> BackfillSettings:
-    return BackfillSettings(kind=kind, fences=2, default_limit_s=1200)
+    return BackfillSettings(kind=kind, fences=2, depth=5, max_slip_s=200, default_limit_s=1200)
 
 
-KINDS = st.sampled_from(["none", "best_effort", "easy"])
+KINDS = st.sampled_from(["none", "best_effort", "easy", "conservative", "slack"])
 
 
 def started(obs: Observation, step: Step) -> list[tuple[Job, object]]:

@@ -59,7 +59,7 @@ def test_cycles_and_policy_are_served(tmp_path: Path) -> None:
         put(publisher, cycle=1)
         put(publisher, cycle=2)
         assert [c["cycle"] for c in ask(tmp_path, "/v1/cycles")] == [1, 2]
-        assert "placement.cpus_per_gpu" in ask(tmp_path, "/v1/policy")
+        assert "placement.links.weight" in ask(tmp_path, "/v1/policy")
 
 
 def test_a_limit_cuts_the_jobs_and_says_how_many_there_are(tmp_path: Path) -> None:

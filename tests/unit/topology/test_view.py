@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
-from slurm_ext.topology.fabric import flat
+from slurm_ext.model.plain import from_plain, to_plain
+from slurm_ext.topology.fabric import Rates, flat
 from slurm_ext.topology.fabric_index import FabricIndex, tightest
 from slurm_ext.topology.fabric_text import parse_topology
-from slurm_ext.topology.prefer import LOCAL_GBPS, NodeTopology, ShapeTable, matching
 from slurm_ext.topology.presets import PRESETS
 from slurm_ext.topology.ring import ring_gbps
 from slurm_ext.topology.sets import best_set, worst_set
+from slurm_ext.topology.site import ShapeGroup, SiteTopology, mismatches
+from slurm_ext.topology.tables import LOCAL_GBPS, ShapeTable
+from slurm_ext.topology.view import NodeTopology
 from tests.builders import node
 
 from .common import TWO_ISLANDS, text
@@ -47,48 +52,113 @@ class TestShapeTable:
 
 class TestNodeTopology:
     top = NodeTopology(["a", "b", "c"], {"a": TWO_ISLANDS, "b": TWO_ISLANDS}, flat())
-    used = (0b0000_1100, 0b0000_1111, 0)
+    free = ids(0b1111_0011, 0b1111_0000, 0xFF)
+
+    def column(self, what: str, nodes: list[int], k: int) -> list[float]:
+        found = self.top.column(what, ids(*nodes), self.free[nodes], ids(*[k] * len(nodes)))
+        return [float(x) for x in found]
+
+    def loss(self, nodes: list[int], k: int, *, several: bool = False) -> list[float]:
+        gpus = ids(*[k] * len(nodes))
+        found = self.top.loss(ids(*nodes), self.free[nodes], gpus, several=several)
+        return [float(x) for x in found]
 
     def test_best_per_node(self) -> None:
-        assert self.top.best(ids(0, 1, 2), self.used, 4).tolist() == [24.0, 24.0, 0.0]
+        assert self.column("best", [0, 1], 4) == [24.0, 24.0]
+
+    def test_unknown_shape_is_not_a_number(self) -> None:
+        assert np.isnan(self.column("best", [2], 4)).all()
 
     def test_loss_prefers_the_node_where_any_pick_is_good(self) -> None:
-        loss = self.top.loss(ids(0, 1), self.used, 4)
-        assert loss[0, 0] > loss[0, 1] == 0
-        assert loss[1, 0] > loss[1, 1] == 0
+        worse, better = self.loss([0, 1], 4)
+        assert worse > better == 0.0
 
     def test_unknown_shape_loses_nothing(self) -> None:
-        assert self.top.loss(ids(2), self.used, 4).tolist() == [[0], [0]]
+        assert self.loss([2], 4) == [0.0]
+
+    def test_unknown_mask_loses_nothing(self) -> None:
+        assert self.top.loss(ids(0), ids(-1), ids(4), several=False).tolist() == [0.0]
 
     def test_one_gpu_loses_nothing(self) -> None:
-        assert not self.top.loss(ids(0, 1), self.used, 1).any()
+        assert self.loss([0, 1], 1) == [0.0, 0.0]
 
-    def test_array_and_list_of_masks_agree(self) -> None:
-        as_array = np.array(self.used, dtype=np.int64)
-        for k in range(9):
-            assert (self.top.loss(ids(1, 0), self.used, k)
-                    == self.top.loss(ids(1, 0), as_array, k)).all()  # fmt: skip
+    def test_links_faster_than_the_uplink_do_not_count_between_nodes(self) -> None:
+        slow = NodeTopology(["a"], {"a": TWO_ISLANDS}, flat(), Rates(node_gbps=5.0))
+        gpus = ids(4)
+        assert slow.loss(ids(0), ids(0b1111_0011), gpus, several=True).tolist() == [0.0]
+        assert slow.loss(ids(0), ids(0b1111_0011), gpus, several=False)[0] > 0.0
 
     def test_equal_shapes_share_a_table(self) -> None:
         assert len(self.top.tables) == 1
 
     def test_predicted_is_between_worst_and_best(self) -> None:
-        nodes = ids(0, 1)
         for k in range(1, 9):
-            low = self.top.worst(nodes, self.used, k)
-            high = self.top.best(nodes, self.used, k)
-            assert ((low <= self.top.predicted(nodes, self.used, k)) | (low == 0)).all()
-            assert (self.top.predicted(nodes, self.used, k) <= high).all()
+            low, here, high = (
+                self.column(what, [0, 1], k) for what in ("worst", "predicted", "best")
+            )
+            assert all(a <= b <= c for a, b, c in zip(low, here, high, strict=True))
 
     def test_score_is_that_of_the_ring(self) -> None:
-        assert self.top.best(ids(1), self.used, 4)[0] == ring_gbps(TWO_ISLANDS, 0xF0)
+        assert self.column("best", [1], 4)[0] == ring_gbps(TWO_ISLANDS, 0xF0)
+        assert self.top.score(1, 0xF0) == ring_gbps(TWO_ISLANDS, 0xF0)
+
+    def test_half_an_island_is_left_over(self) -> None:
+        pairs = NodeTopology(["a", "b"], dict.fromkeys("ab", PRESETS["nvl-4"].shape), flat())
+        assert pairs.broken(ids(0, 1), ids(0b1111, 0b1110), ids(1, 1)).tolist() == [1, 0]
+
+    def test_one_island_of_all_gpus_is_no_island(self) -> None:
+        whole = NodeTopology(["a"], {"a": PRESETS["dgx-h100"].shape}, flat())
+        assert whole.broken(ids(0), ids(0xFF), ids(2)).tolist() == [0]
 
 
-def test_shape_with_other_gpus_than_slurm_has_is_not_used() -> None:
-    nodes = [node("a", gpus=8), node("b", gpus=7), node("c", gpus=8)]
-    kept, findings = matching(nodes, {"a": TWO_ISLANDS, "b": TWO_ISLANDS})
-    assert list(kept) == ["a"]
-    assert [(f.code, f.subject) for f in findings] == [("shape_mismatch", "b")]
+class TestBetweenNodes:
+    top = NodeTopology(NODES, {}, TREE, Rates(node_gbps=25.0, oversubscription=(4.0,)))
+
+    def test_ring_is_limited_by_the_slowest_uplink(self) -> None:
+        inside = np.full(2, np.inf)
+        ring = self.top.ring(ids(0, 1), inside, ids(1, 1), {})
+        assert ring is not None
+        assert (ring.gbps, ring.best_gbps, ring.lost) == (25.0, 25.0, 0.0)
+
+    def test_jobs_on_the_uplink_share_it(self) -> None:
+        inside = np.full(2, np.inf)
+        ring = self.top.ring(ids(0, 1), inside, ids(1, 1), {"n0": 1})
+        assert ring is not None
+        assert ring.lost == 0.5
+        assert "n0" in ring.bottleneck
+
+    def test_without_rates_nothing_is_claimed(self) -> None:
+        plain = NodeTopology(NODES, {}, TREE)
+        assert plain.ring(ids(0, 1), np.full(2, np.inf), ids(1, 1), {}) is None
+
+    def test_units_left_are_counted(self) -> None:
+        assert self.top.spread(ids(0, 1)) == 0
+        assert self.top.spread(ids(0, 4)) == 2
+
+    def test_regions_hold_enough_and_the_closest_is_first(self) -> None:
+        found = self.top.regions(ids(0, 4, 1, 5, 6), 3)
+        assert found[0].tolist() == [4, 5, 6]
+        assert all(len(region) >= 3 for region in found)
+
+    def test_flat_fabric_has_no_regions(self) -> None:
+        assert NodeTopology(NODES, {}, flat()).regions(ids(0, 1, 2), 2) == []
+
+
+class TestSite:
+    site = SiteTopology((ShapeGroup(("a", "b", "c"), TWO_ISLANDS),), TREE, Rates())
+
+    def test_shape_with_other_gpus_than_slurm_has_is_not_used(self) -> None:
+        nodes = [node("a", gpus=8), node("b", gpus=7), node("c", gpus=8)]
+        view = self.site.on(nodes)
+        lost = view.loss(ids(0, 1), ids(0b11_0011, 0b11_0011), ids(4, 4), several=False)
+        assert lost[0] > lost[1] == 0.0
+        assert [(f.code, f.subject) for f in mismatches(self.site, nodes)] == [
+            ("shape_mismatch", "b")
+        ]
+
+    def test_survives_being_written(self) -> None:
+        text = json.dumps(to_plain(self.site))
+        assert from_plain(SiteTopology, json.loads(text)) == self.site
 
 
 class TestChoose:
@@ -129,10 +199,6 @@ class TestChoose:
         found = index.choose(np.arange(4), 2)
         assert found is not None
         assert found.nodes.tolist() == [2, 3]
-
-    def test_arrange_puts_the_choice_first(self) -> None:
-        top = NodeTopology(NODES, {}, TREE)
-        assert top.arrange(ids(0, 4, 1, 5, 6), 3).tolist() == [4, 5, 6, 0, 1]
 
     def test_segments_inside_blocks(self) -> None:
         racks = parse_topology(text("topology_block.conf"))

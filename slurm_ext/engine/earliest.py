@@ -1,0 +1,124 @@
+"""The moments at which a demand fits for its whole duration, found on all nodes at once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from slurm_ext.model.units import FOREVER_S, EpochS
+
+from .pool import BoolArray, Demand, IntArray
+from .profile import Profile
+
+LEVELS = 8
+"""Different numbers of units a node is tested for; between them the answer is optimistic."""
+
+
+def moments(
+    profile: Profile,
+    demand: Demand,
+    allowed: BoolArray,
+    required: tuple[int, ...],
+    duration_s: int,
+    after_s: EpochS,
+) -> IntArray:
+    """Starts from ``after_s`` on at which enough nodes give enough, ascending.
+
+    Only moments at which something becomes free (and ``after_s`` itself) are looked at: at any
+    other nothing fits that did not fit before. For demands of units the condition is necessary,
+    for uniform ones on nodes of one GPU type sufficient, too.
+    """
+    nodes = np.flatnonzero(allowed)
+    wanted = max(demand.nodes_min, len(required))
+    if len(nodes) < wanted:
+        return np.empty(0, dtype=np.int64)
+    levels = [(1, demand.units)] if demand.uniform else _levels(profile, demand, nodes)
+    counted: list[tuple[IntArray, IntArray, int]] = []
+    for number, weight in levels:
+        ok = _enough(profile, demand, nodes, number)
+        counted.append((*_spans(profile, nodes, ok, duration_s, after_s), weight))
+        if number == 1 and required:
+            named = np.isin(nodes, required)
+            spans = _spans(profile, nodes[named], ok[named], duration_s, after_s)
+            counted.append((*spans, -1))
+    starts = np.unique(np.concatenate([c[0] for c in counted]))
+    first, last, _ = counted[0]
+    fits = _count(starts, first, last) >= wanted
+    if not demand.uniform:
+        total = np.zeros(len(starts), dtype=np.int64)
+        for first, last, weight in counted:
+            if weight > 0:
+                total += weight * _count(starts, first, last)
+        fits &= total >= demand.units
+    for first, last, weight in counted:
+        if weight < 0:
+            fits &= _count(starts, first, last) == len(required)
+    found: IntArray = starts[fits]
+    return found
+
+
+def _count(starts: IntArray, first: IntArray, last: IntArray) -> IntArray:
+    """How many spans [first, last] hold each start."""
+    begun = np.searchsorted(np.sort(first), starts, side="right")
+    over = np.searchsorted(np.sort(last), starts, side="left")
+    return np.asarray(begun - over, dtype=np.int64)
+
+
+def _levels(profile: Profile, demand: Demand, nodes: IntArray) -> list[tuple[int, int]]:
+    """(units, weight): a node with at least so many units counts so many more."""
+    pool = profile.pool
+    most = demand.units_per_node or demand.units
+    if demand.unit_gpus:
+        whole = pool.typed(pool.capacity, demand.gpu_type)[nodes]
+        most = min(most, int(whole.max(initial=0)) // demand.unit_gpus)
+    if demand.unit_cpus:
+        most = min(most, int(pool.capacity.cpus[nodes].max(initial=0)) // demand.unit_cpus)
+    most = max(1, min(most, demand.units))
+    numbers = sorted({int(n) for n in np.geomspace(1, most, LEVELS)} if most > LEVELS
+                     else set(range(1, most + 1)))  # fmt: skip
+    above = [*numbers[1:], most + 1]
+    return [(n, (up - 1) if n == 1 else up - n) for n, up in zip(numbers, above, strict=True)]
+
+
+def _enough(profile: Profile, demand: Demand, nodes: IntArray, units: int) -> BoolArray:
+    """Shape (nodes, width): whether a step gives one share, or so many units."""
+    pool, types = profile.pool, profile.types
+    every = len(nodes) == len(profile.steps)
+    values = profile.values if every else profile.values[:, nodes]
+    cpus, mem = values[types], values[types + 1]
+    ok: BoolArray = cpus >= pool.cpus_needed(demand.cpus)[nodes][:, None]
+    if demand.mem_mib:
+        ok &= mem >= demand.mem_mib
+    gpus = demand.gpus if demand.uniform else units * demand.unit_gpus
+    if gpus:
+        row = pool.row.get(demand.gpu_type)
+        if demand.gpu_type and row is None:
+            return np.zeros_like(ok)
+        ok &= (values[:types].sum(axis=0) if row is None else values[row]) >= gpus
+    if demand.exclusive:
+        ok &= values[types + 2] >= 0
+    if demand.whole_mem:
+        ok &= mem >= pool.capacity.mem[nodes][:, None]
+    if not demand.uniform:
+        if demand.unit_cpus:
+            ok &= cpus >= pool.cpus_needed(units * demand.unit_cpus)[nodes][:, None]
+        if demand.unit_mem_mib:
+            ok &= mem >= units * demand.unit_mem_mib
+    return ok
+
+
+def _spans(
+    profile: Profile, nodes: IntArray, ok: BoolArray, duration_s: int, after_s: EpochS
+) -> tuple[IntArray, IntArray]:
+    """First and last possible start of every time a node is free for the whole duration."""
+    every = len(nodes) == len(profile.steps)
+    steps = profile.steps if every else profile.steps[nodes]
+    edge = np.zeros((len(nodes), ok.shape[1] + 2), dtype=np.int8)
+    edge[:, 1:-1] = ok
+    change = np.diff(edge, axis=1)
+    begin = steps[change == 1]
+    end = steps[change == -1]
+    begin = np.maximum(begin, after_s)
+    # From the last step on a node is free for ever, whatever the duration.
+    last = np.where(end >= FOREVER_S, FOREVER_S, end - duration_s)
+    long_enough = (last >= begin) & (begin < FOREVER_S)
+    return begin[long_enough], last[long_enough]
