@@ -56,6 +56,7 @@ def examine(facts: Facts, config: Config) -> list[Finding]:
         *_privileges(facts, config),
         *_priority(facts.controller, config),
         *_scheduler(facts.controller),
+        *_locks(facts),
         *_gres(facts),
         *_limits(facts.controller, facts),
         *_clock(facts),
@@ -181,6 +182,22 @@ def _scheduler(controller: Controller) -> Iterator[Finding]:
         yield Finding(
             Level.NOTE, "bf_interval", "bf_interval is at its default of 30 s",
             "with jobs of minutes, bf_interval=5,bf_continue let gaps be filled sooner",
+        )  # fmt: skip
+
+
+LONG_QUEUE = 1000
+"""Waiting jobs from which on one pass of slurmctld's backfill takes longer than its yield."""
+
+
+def _locks(facts: Facts) -> Iterator[Finding]:
+    waiting = sum(job.state.pending for job in facts.observation.jobs)
+    parameters = facts.controller.value("SchedulerParameters").lower()
+    if waiting >= LONG_QUEUE and "bf_yield_interval" not in parameters:
+        yield Finding(
+            Level.NOTE, "bf_yield_interval",
+            f"{waiting} jobs wait, and slurmctld's backfill keeps its locks for up to 2 s at a "
+            "time: a look at Slurm waits as long",
+            "add bf_yield_interval=200000 to SchedulerParameters",
         )  # fmt: skip
 
 
