@@ -31,7 +31,7 @@ def main() -> int:
     parser.add_argument("--policy", default="fifo")
     parser.add_argument("--real-slurm", action="store_true", help="delays and plans of slurm.conf")
     parser.add_argument("--interval", type=int, default=30, help="seconds between daemon cycles")
-    parser.add_argument("--round", type=int, default=0, help="ideal: decide that often, seconds")
+    parser.add_argument("--round", type=int, default=-1, help="ideal: decide that often, seconds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--profile", action="store_true")
     args = parser.parse_args()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import entry_points
@@ -18,9 +19,43 @@ def registry() -> dict[str, Policy]:
 
     :raises PolicyError: an entry point that does not give a Policy.
     """
-    from slurm_ext.policies import fifo, multifactor, sjf
+    from slurm_ext.policies import (
+        doubling,
+        elastic_dp,
+        fair,
+        fifo,
+        multifactor,
+        optimus,
+        qssf,
+        sjf,
+        srtf,
+        synergy,
+        themis,
+        tiresias,
+        tokens,
+    )
 
-    found = {p.name: p for p in (fifo.POLICY, sjf.POLICY, multifactor.POLICY)}
+    found = {
+        p.name: p
+        for p in (
+            fifo.POLICY,
+            sjf.POLICY,
+            multifactor.POLICY,
+            srtf.POLICY,
+            srtf.SRSF,
+            tiresias.POLICY,
+            tiresias.GITTINS,
+            qssf.POLICY,
+            synergy.POLICY,
+            doubling.POLICY,
+            doubling.EXPLORATORY,
+            elastic_dp.POLICY,
+            optimus.POLICY,
+            fair.POLICY,
+            themis.POLICY,
+            tokens.POLICY,
+        )
+    }
     for point in entry_points(group=GROUP):
         policy = point.load()
         if not isinstance(policy, Policy):
@@ -40,3 +75,17 @@ def get(name: str) -> Policy:
     near = get_close_matches(name, known, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise PolicyError(f"policy.name: unknown policy {name!r}{hint} Known: {', '.join(known)}")
+
+
+def for_daemon(name: str, parameters: Mapping[str, object]) -> Policy:
+    """One policy with parameters, as the daemon is to run it.
+
+    :raises PolicyError: unknown name or parameter, or it runs in the simulator only.
+    """
+    policy = get(name).with_parameters(parameters)
+    if policy.runs == "simulated":
+        raise PolicyError(
+            f"policy.name: {name!r} runs in the simulator only; "
+            "'slurm-ext policy list' shows where each runs"
+        )
+    return policy

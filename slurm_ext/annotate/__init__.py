@@ -1,0 +1,1 @@
+"""The annotation language: what users declare about a job in its comment or script. Pure."""

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from slurm_ext.daemon.config import render
-from slurm_ext.policies import get
+from slurm_ext.policies import for_daemon
 
 from .common import add_config_options, console, read_config
 
@@ -34,7 +34,7 @@ def add_parser(verbs: Any) -> None:
 
 def run_check(args: argparse.Namespace) -> int:
     config = read_config(args)
-    get(config.policy.name).with_parameters(config.policy.parameters)
+    for_daemon(config.policy.name, config.policy.parameters)
     files = ", ".join(config.files) or "no file: all defaults"
     console().print(f"ok ({files}); digest {config.digest}")
     return 0

@@ -13,14 +13,19 @@ from slurm_ext.errors import ConfigError, SlurmExtError
 
 from . import (
     admin,
+    annotate,
+    completion,
     config,
     doctor,
     forecast,
     history,
+    policy,
     run,
     setup,
     sim,
     status,
+    submit,
+    template,
     top,
     topology,
     why,
@@ -39,7 +44,12 @@ GROUPS = (
     topology,
     history,
     sim,
+    policy,
     setup,
+    submit,
+    annotate,
+    template,
+    completion,
 )
 
 
@@ -60,7 +70,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code."""
-    args = build_parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["submit"]:
+        words = submit.shielded(words)
+    args = build_parser().parse_args(words)
     try:
         code: int = args.run(args)
         sys.stdout.flush()

@@ -16,7 +16,7 @@ from slurm_ext.daemon.runner import CycleResult, Runner
 from slurm_ext.daemon.service import Service, make_directory
 from slurm_ext.daemon.snapshot import snapshot
 from slurm_ext.errors import JournalError
-from slurm_ext.policies import get
+from slurm_ext.policies import for_daemon
 
 from .common import (
     add_config_options,
@@ -63,7 +63,7 @@ def run_serve(args: argparse.Namespace) -> int:
     config = read_config(args)
     configure(config.log.level, config.log.format)
     port = connect(config)
-    get(config.policy.name).with_parameters(config.policy.parameters)  # refuse before anything runs
+    for_daemon(config.policy.name, config.policy.parameters)  # refuse before anything runs
     service = Service(config, port, can_write_notes(port), reload=lambda: read_config(args))
     return service.serve()
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from difflib import get_close_matches
+from io import StringIO
 from pathlib import Path
 from typing import TextIO
 
@@ -15,15 +16,26 @@ from rich.console import Console
 from rich.progress import Progress
 
 from slurm_ext.engine.settings import LeverSettings
-from slurm_ext.sim import report, traces
+from slurm_ext.sim import plots, report, traces
+from slurm_ext.sim.capes import ARRIVALS, capes
 from slurm_ext.sim.cluster import ClusterSpec
-from slurm_ext.sim.compare import compare
+from slurm_ext.sim.compare import Comparison, compare
 from slurm_ext.sim.errors import TraceError
 from slurm_ext.sim.generate import Shape, generate
-from slurm_ext.sim.scenario import BACKFILLS, DRIVERS, Scenario, without_impossible
+from slurm_ext.sim.physics import StopCost
+from slurm_ext.sim.scenario import (
+    BACKFILLS,
+    DRIVERS,
+    DURATIONS,
+    PHYSICS,
+    Scenario,
+    without_impossible,
+)
 from slurm_ext.sim.scenario import run as run_scenario
 from slurm_ext.sim.settings import PROMPT, SlurmSettings
 from slurm_ext.sim.workload import Workload
+
+from .common import parse_overrides
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -53,7 +65,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.set_defaults(run=run)
 
 
-_CLUSTER_HELP = "NODESxGPUS[:TYPE],... or pool:GPUS (count only, no placement)"
+_CLUSTER_HELP = "NODESxGPUS[:TYPE][/CPUS[/GIB]],... or pool:GPUS (count only, no placement)"
 _DRIVER_HELP = (
     "stock: Slurm alone; observe, order, enforce: Slurm with the daemon; "
     "ideal: the decision core alone, decisions take effect at once"
@@ -62,7 +74,7 @@ _DRIVER_HELP = (
 
 def _workload_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("workload")
-    group.add_argument("--trace", type=Path, metavar="FILE", help="else one is generated")
+    group.add_argument("--trace", type=Path, metavar="FILE", help="or demo; else one is generated")
     group.add_argument(
         "--format", default="", choices=["", *traces.FORMATS], help="guessed if empty"
     )
@@ -79,12 +91,31 @@ def _workload_options(parser: argparse.ArgumentParser) -> None:
 def _shape_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     parser.add_argument("--jobs", type=int, default=1000, help="jobs to generate")
     parser.add_argument("--load", type=float, default=0.9, help="GPU time asked for / there is")
+    parser.add_argument("--capes", choices=list(ARRIVALS), metavar="CONTENTION",
+                        help="jobs of Capes et al., 64 GPUs: extreme, moderate, none")  # fmt: skip
+    parser.add_argument("--capes-gpus", type=int, default=8, metavar="N",
+                        help="with --capes: what each job asks for")  # fmt: skip
 
 
 def _scenario_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("cluster and scheduler")
     group.add_argument("--cluster", default="32x8", help=_CLUSTER_HELP)
-    group.add_argument("--round-s", type=int, default=0, help="driver ideal: decide that often")
+    group.add_argument("--round-s", type=int, default=-1, metavar="S",
+                       help="driver ideal: decide that often; 0: at every change")  # fmt: skip
+    group.add_argument("--round-start-s", type=int, default=0, metavar="S",
+                       help="when the first round begins")  # fmt: skip
+    group.add_argument("--stamp-rounds", action="store_true",
+                       help="ends count, and free GPUs, at the end of their round")  # fmt: skip
+    group.add_argument("--physics", choices=sorted(PHYSICS), default="declared",
+                       help="how fast jobs run")  # fmt: skip
+    group.add_argument("--durations", choices=DURATIONS, default="limit",
+                       help="driver ideal: what jobs are expected to run")  # fmt: skip
+    group.add_argument("--lossless", action="store_true",
+                       help="a job that is stopped saves its work first")  # fmt: skip
+    group.add_argument("--restart-s", type=int, metavar="S",
+                       help="cost of a restart for all jobs; else the trace's")  # fmt: skip
+    group.add_argument("--set", action="append", default=[], dest="overrides",
+                       metavar="PARAMETER=VALUE", help="a parameter of the policy")  # fmt: skip
     group.add_argument("--interval-s", type=int, default=30, help="between cycles of the daemon")
     group.add_argument("--lease-s", type=int, default=300, help="length of a deferral")
     group.add_argument("--no-kill", action="store_true", help="time limits are not enforced")
@@ -93,6 +124,9 @@ def _scenario_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--slurm", action="append", default=[], metavar="KEY=N",
                        help="a setting of the simulated Slurm: bf_interval_s=2")  # fmt: skip
     group.add_argument("--json", type=Path, metavar="FILE", help="'-' for standard output")
+    group.add_argument("--plots", type=Path, metavar="DIR", help="PNG and SVG of the first seed")
+    group.add_argument("--html", type=Path, metavar="FILE",
+                       help="one page with tables and plots, nothing beside it")  # fmt: skip
     group.add_argument("--csv", type=Path, metavar="FILE", help="'-' for standard output")
 
 
@@ -149,25 +183,44 @@ def _compare_and_show(
     if not to_stdout:
         for table in report.tables(found):
             Console().print(table)
+    _draw(args, found)
     for path, write in ((args.json, report.write_json), (args.csv, report.write_csv)):
         if path is not None:
             with _open(path) as file:
                 write(found, file)
 
 
+def _draw(args: argparse.Namespace, found: list[Comparison]) -> None:
+    """Plots, where asked for."""
+    if args.plots is None and args.html is None:
+        return
+    figures = plots.draw_all({c.label: c.first for c in found})
+    if args.plots is not None:
+        plots.write_files(figures, args.plots)
+    if args.html is not None:
+        text = Console(width=100, record=True, file=StringIO())
+        for table in report.tables(found):
+            text.print(table)
+        title = "Simulated: " + ", ".join(c.label for c in found)
+        args.html.write_text(plots.page(title, figures, text.export_text()), encoding="utf-8")
+
+
 def _generate(args: argparse.Namespace) -> int:
-    workload = generate(
-        Shape(jobs=args.jobs, load=args.load), ClusterSpec.parse(args.cluster), args.seed
-    )
+    workload = _made(args, ClusterSpec.parse(args.cluster), args.seed)
     traces.write(workload, args.output)
     print(f"{args.output}: {len(workload.jobs)} jobs")
     return 0
 
 
+def _made(args: argparse.Namespace, spec: ClusterSpec, seed: int) -> Workload:
+    if args.capes is not None:
+        return capes(args.capes, seed, args.capes_gpus)
+    return generate(Shape(jobs=args.jobs, load=args.load), spec, seed)
+
+
 def _workloads(args: argparse.Namespace, spec: ClusterSpec) -> list[Workload]:
     if args.trace is None:
-        shape = Shape(jobs=args.jobs, load=args.load)
-        found = [generate(shape, spec, _number("--seeds", s)) for s in _listed(args.seeds)]
+        found = [_made(args, spec, _number("--seeds", s)) for s in _listed(args.seeds)]
     else:
         read = traces.read(args.trace, args.format, max_gpus=spec.gpus, on_bad=args.on_bad)
         read, impossible = without_impossible(read, spec)
@@ -196,7 +249,17 @@ def _base(args: argparse.Namespace) -> Scenario:
         changes[name] = _number(f"--slurm {name}", value)
     slurm = replace(slurm, kill=not args.no_kill, **changes)
     levers = LeverSettings(interval_s=args.interval_s, lease_s=args.lease_s)
-    return Scenario(round_s=args.round_s, slurm=slurm, levers=levers)
+    return Scenario(
+        round_s=args.round_s,
+        round_start_s=args.round_start_s,
+        stamp_rounds=args.stamp_rounds,
+        physics=PHYSICS[args.physics],
+        durations=args.durations,
+        cost=StopCost(args.restart_s, args.lossless),
+        parameters=parse_overrides(args.overrides),
+        slurm=slurm,
+        levers=levers,
+    )
 
 
 def _listed(text: str) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from slurm_ext.daemon.annotations import AnnotationReader
 from slurm_ext.daemon.capture import Capture, anonymous, fingerprint, load, save
 from slurm_ext.daemon.config import Config
 from slurm_ext.daemon.context import context
@@ -84,11 +85,13 @@ def capture(args: argparse.Namespace) -> tuple[Config, Capture]:
         with Journal.open_readonly(config.state.journal_path) as journal:
             ledger = journal.entries()
             paused = journal.paused(int(time.time())) is not None
+    obs = port.observe()
     ctx = context(
         config, ledger=ledger, memory=Memory(), paused=paused, can_note=can_write_notes(port),
         topology=read_topology(config.topology),
+        annotations=AnnotationReader(len(obs.jobs)).read(obs.jobs),
     )  # fmt: skip
-    return config, Capture(port.observe(), ctx)
+    return config, Capture(obs, ctx)
 
 
 def run_snapshot(args: argparse.Namespace) -> int:

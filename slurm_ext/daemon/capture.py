@@ -141,4 +141,8 @@ def anonymous(capture: Capture) -> Capture:
         reservations=tuple(replace(r, users=(), accounts=()) for r in obs.reservations),
         problems=(),
     )
-    return replace(capture, observation=observation, recorded="")
+    ctx = capture.context
+    unnamed = {key: replace(one, family="") for key, one in ctx.annotations.items()}
+    bad = dict.fromkeys(ctx.bad_annotations, "masked")
+    ctx = replace(ctx, annotations=unnamed, bad_annotations=bad)
+    return replace(capture, observation=observation, context=ctx, recorded="")

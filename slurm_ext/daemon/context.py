@@ -16,8 +16,9 @@ from slurm_ext.engine.topology import UNKNOWN, Topology
 from slurm_ext.model.decision import Mode
 from slurm_ext.model.job import JobKey
 from slurm_ext.model.ledger import LedgerEntry
-from slurm_ext.policies import get
+from slurm_ext.policies import for_daemon
 
+from .annotations import Annotations
 from .config import Config
 
 
@@ -29,15 +30,16 @@ def context(
     paused: bool,
     can_note: bool,
     topology: Topology = UNKNOWN,
+    annotations: Annotations | None = None,
 ) -> Context:
     """Everything decide() needs besides the observation.
 
-    :raises PolicyError: unknown policy or parameter.
+    :raises PolicyError: unknown policy or parameter, or one that is only simulated.
     """
     levers, guard, backfill = config.levers, config.guard, config.backfill
     modes: dict[str, Mode] = {n: config.mode_of(n) for n in config.partitions}
     return Context(
-        policy=get(config.policy.name).with_parameters(config.policy.parameters),
+        policy=for_daemon(config.policy.name, config.policy.parameters),
         mode=config.mode,
         partition_modes=modes,
         unmanaged_partitions=frozenset(n for n in config.partitions if not config.manages(n)),
@@ -75,6 +77,8 @@ def context(
             idle_waste_gpus=guard.idle_waste_gpus,
         ),
         jobs=JobSettings(config.jobs.optout, config.jobs.interactive),
+        annotations=annotations.good if annotations is not None else {},
+        bad_annotations=annotations.bad if annotations is not None else {},
         topology=topology,
         gpu_speeds={name: float(x) for name, x in config.topology.gpu_speeds.items()},
         paused=paused,

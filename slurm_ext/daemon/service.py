@@ -21,7 +21,7 @@ from slurm_ext.errors import (
     SlurmUnavailableError,
 )
 from slurm_ext.model.decision import Mode
-from slurm_ext.policies import get
+from slurm_ext.policies import for_daemon
 from slurm_ext.slurm.port import SlurmPort
 
 from .admin_socket import Admin
@@ -252,7 +252,7 @@ class Service:
         :raises SlurmExtError: it cannot be used, or not without a restart.
         """
         fresh = self.reload()
-        get(fresh.policy.name).with_parameters(fresh.policy.parameters)
+        for_daemon(fresh.policy.name, fresh.policy.parameters)
         fixed = [name for name, part in _FIXED.items() if part(fresh) != part(self.config)]
         if fixed:
             raise ConfigError(

@@ -17,7 +17,6 @@ from .frontier import exposed_free, frontier, plugs
 from .mix import job_mix
 from .planner import Planner
 from .pool import Pool
-from .profile import Release
 from .promises import settled
 from .reconcile import Reconciler
 from .reserve import reservations
@@ -78,6 +77,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
         kept=settled(occupying, ctx.memory.promises, ctx.memory.kept),
     )
     decisions = _all_decisions(planner, asides, occupying)
+    _tell_bad_annotations(decisions, ctx)
     reserve, unreserve = reservations(obs, planner.fences, modes, ctx.levers)
     entries = {**reconciler.entries}
     for entry in surrendered:
@@ -89,7 +89,9 @@ def decide(obs: Observation, ctx: Context) -> Step:
         decisions=decisions,
         order=tuple(v.key for v in in_order),
         fences=tuple(planner.fences),
-        forecasts=forecasts(planner, in_order, _ends(occupying, soon, obs, ctx), ctx.estimates),
+        forecasts=forecasts(planner, in_order, occupying, ctx.estimates)
+        if ctx.backfill.forecast
+        else {},
         patches=tuple(reconciler.patches),
         reserve=tuple(reserve),
         unreserve=tuple(unreserve),
@@ -166,16 +168,13 @@ def _all_decisions(
     return decisions
 
 
-def _ends(
-    occupying: Sequence[Job], planned: Sequence[Release], obs: Observation, ctx: Context
-) -> dict[str, Sequence[Release]]:
-    """Expected ends of what runs by quantile; those planned with if there are no estimates."""
-    if not ctx.estimates:
-        return {"p50": planned, "p90": planned}
-    return {
-        q: releases(occupying, obs.now_s, replace(ctx.backfill, durations=q), ctx.estimates)
-        for q in ("p50", "p90")
-    }
+def _tell_bad_annotations(decisions: dict[JobKey, Decision], ctx: Context) -> None:
+    """A bad annotation changes nothing but what is said about its job."""
+    for key, problem in ctx.bad_annotations.items():
+        if key in decisions:
+            told = reason("bad_annotation", Stage.VIEW, problem=problem)
+            decision = decisions[key]
+            decisions[key] = replace(decision, reasons=(*decision.reasons, told))
 
 
 def _wake(planner: Planner, now_s: int) -> int | None:

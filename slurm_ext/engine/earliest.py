@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from slurm_ext.model.units import FOREVER_S, EpochS
@@ -13,6 +15,25 @@ LEVELS = 8
 """Different numbers of units a node is tested for; between them the answer is optimistic."""
 
 
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Times at which nodes are free for the whole duration: first and last possible start."""
+
+    nodes: IntArray
+    first: IntArray
+    last: IntArray
+
+    def at(self, start_s: EpochS) -> IntArray:
+        """The nodes that are free from then on."""
+        return self.nodes[(self.first <= start_s) & (self.last >= start_s)]
+
+    def count(self, starts: IntArray) -> IntArray:
+        """How many nodes are free from each of these moments on."""
+        begun = np.searchsorted(np.sort(self.first), starts, side="right")
+        over = np.searchsorted(np.sort(self.last), starts, side="left")
+        return np.asarray(begun - over, dtype=np.int64)
+
+
 def moments(
     profile: Profile,
     demand: Demand,
@@ -20,8 +41,8 @@ def moments(
     required: tuple[int, ...],
     duration_s: int,
     after_s: EpochS,
-) -> IntArray:
-    """Starts from ``after_s`` on at which enough nodes give enough, ascending.
+) -> tuple[IntArray, Spans]:
+    """Starts from ``after_s`` on at which enough nodes give enough, ascending, and the nodes.
 
     Only moments at which something becomes free (and ``after_s`` itself) are looked at: at any
     other nothing fits that did not fit before. For demands of units the condition is necessary,
@@ -29,38 +50,21 @@ def moments(
     """
     nodes = np.flatnonzero(allowed)
     wanted = max(demand.nodes_min, len(required))
-    if len(nodes) < wanted:
-        return np.empty(0, dtype=np.int64)
     levels = [(1, demand.units)] if demand.uniform else _levels(profile, demand, nodes)
-    counted: list[tuple[IntArray, IntArray, int]] = []
+    counted: list[tuple[Spans, int]] = []
     for number, weight in levels:
         ok = _enough(profile, demand, nodes, number)
-        counted.append((*_spans(profile, nodes, ok, duration_s, after_s), weight))
-        if number == 1 and required:
-            named = np.isin(nodes, required)
-            spans = _spans(profile, nodes[named], ok[named], duration_s, after_s)
-            counted.append((*spans, -1))
-    starts = np.unique(np.concatenate([c[0] for c in counted]))
-    first, last, _ = counted[0]
-    fits = _count(starts, first, last) >= wanted
+        counted.append((_spans(profile, nodes, ok, duration_s, after_s), weight))
+    spans = counted[0][0]
+    starts = np.unique(np.concatenate([s.first for s, _ in counted]))
+    fits = spans.count(starts) >= wanted
     if not demand.uniform:
-        total = np.zeros(len(starts), dtype=np.int64)
-        for first, last, weight in counted:
-            if weight > 0:
-                total += weight * _count(starts, first, last)
-        fits &= total >= demand.units
-    for first, last, weight in counted:
-        if weight < 0:
-            fits &= _count(starts, first, last) == len(required)
-    found: IntArray = starts[fits]
-    return found
-
-
-def _count(starts: IntArray, first: IntArray, last: IntArray) -> IntArray:
-    """How many spans [first, last] hold each start."""
-    begun = np.searchsorted(np.sort(first), starts, side="right")
-    over = np.searchsorted(np.sort(last), starts, side="left")
-    return np.asarray(begun - over, dtype=np.int64)
+        fits &= sum(weight * s.count(starts) for s, weight in counted) >= demand.units
+    if required:
+        named = np.isin(spans.nodes, required)
+        of_named = Spans(spans.nodes[named], spans.first[named], spans.last[named])
+        fits &= of_named.count(starts) == len(required)
+    return starts[fits], spans
 
 
 def _levels(profile: Profile, demand: Demand, nodes: IntArray) -> list[tuple[int, int]]:
@@ -108,17 +112,17 @@ def _enough(profile: Profile, demand: Demand, nodes: IntArray, units: int) -> Bo
 
 def _spans(
     profile: Profile, nodes: IntArray, ok: BoolArray, duration_s: int, after_s: EpochS
-) -> tuple[IntArray, IntArray]:
+) -> Spans:
     """First and last possible start of every time a node is free for the whole duration."""
     every = len(nodes) == len(profile.steps)
     steps = profile.steps if every else profile.steps[nodes]
     edge = np.zeros((len(nodes), ok.shape[1] + 2), dtype=np.int8)
     edge[:, 1:-1] = ok
     change = np.diff(edge, axis=1)
-    begin = steps[change == 1]
+    row, column = np.nonzero(change == 1)
+    begin = np.maximum(steps[row, column], after_s)
     end = steps[change == -1]
-    begin = np.maximum(begin, after_s)
     # From the last step on a node is free for ever, whatever the duration.
     last = np.where(end >= FOREVER_S, FOREVER_S, end - duration_s)
     long_enough = (last >= begin) & (begin < FOREVER_S)
-    return begin[long_enough], last[long_enough]
+    return Spans(nodes[row[long_enough]], begin[long_enough], last[long_enough])

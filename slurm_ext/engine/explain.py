@@ -29,6 +29,7 @@ SENTENCES: Mapping[str, str] = {
     "begin_time": "not before its own begin time",
     "limit_in_slurm": "Slurm refuses it for now: {reason}",
     "array_throttled": "{throttle} of its tasks run, as many as its own throttle allows",
+    "bad_annotation": "its annotation is not used: {problem}",
     # place
     "fits": "fits now on {nodes}",
     "bandwidth": "its GPUs will probably reach {gbps} GB/s in a ring, {best_gbps} at best; limited "
@@ -52,7 +53,7 @@ SENTENCES: Mapping[str, str] = {
     "{fence_in_s} s; fits if its limit is at most that long",
     "behind_blocked": "strict order: job {blocked_job} before it waits",
     "array_behind_fence": "only {fit} of its tasks could start without delaying job {fence_job}",
-    "fenced": "first in line: planned to start in {in_s} s on {nodes}",
+    "fenced": "promised a start in {in_s} s on {nodes}",
     "no_release_helps": "no expected end of a running job makes room for it",
     # reconcile and guard
     "let_go": "let go {ago_s} s ago; Slurm has not started it yet",

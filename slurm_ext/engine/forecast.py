@@ -9,20 +9,22 @@ ready for it. Not modelled: jobs that are yet to come, and fragmentation by jobs
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 
 import numpy as np
 
 from slurm_ext.model.decision import Forecast, Verdict
 from slurm_ext.model.estimate import Estimate
-from slurm_ext.model.job import JobKey
+from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.units import EpochS
 
 from .durations import planned_s
 from .planner import Planner
 from .pool import BoolArray, Demand, IntArray
-from .profile import Profile, Release
+from .profile import Profile
+from .steps import Release
+from .timeline import releases
 from .view import JobView
 
 HOLES = 12
@@ -113,19 +115,26 @@ class _Heap:
 def forecasts(
     planner: Planner,
     ordered: Sequence[JobView],
-    ends: Mapping[str, Sequence[Release]],
+    occupying: Sequence[Job],
     estimates: Mapping[JobKey, Estimate],
 ) -> dict[JobKey, Forecast]:
     """Start of every job that waits or starts, as quantiles.
 
-    ``ends``: what runs, with its expected ends by ``p50`` and ``p90``; without estimates both are
-    the limits, and so is the forecast. A promise held by limits bounds it from above.
+    Without estimates both are by limits. A promise held by limits bounds them from above.
     """
-    low = _starts(planner, ordered, ends["p50"], "p50")
-    high = low if not estimates else _starts(planner, ordered, ends["p90"], "p90")
-    bounds = {}
-    if planner.settings.durations == "limit":
-        bounds = {f.key: f.held_s for f in planner.fences}
+    durations = planner.settings.durations
+    planned = planner.profile.without((*planner.promises.taken, *planner.promises.tokens.values()))
+    starts = {}
+    for quantile in ("p50", "p90") if estimates else (durations,):
+        profile = planned
+        if quantile != durations:
+            settings = replace(planner.settings, durations=quantile)
+            ends = releases(occupying, planner.obs.now_s, settings, estimates)
+            started = _started(planner, quantile)
+            profile = Profile(planner.pool, planner.obs.now_s, [*ends, *started])
+        starts[quantile] = _starts(planner, profile, ordered, quantile)
+    low, high = starts[min(starts)], starts[max(starts)]
+    bounds = {f.key: f.held_s for f in planner.fences} if durations == "limit" else {}
     found = {}
     for key, start_s in low.items():
         late_s = max(start_s, high.get(key, start_s))
@@ -135,12 +144,10 @@ def forecasts(
 
 
 def _starts(
-    planner: Planner, ordered: Sequence[JobView], ends: Sequence[Release], quantile: str
+    planner: Planner, profile: Profile, ordered: Sequence[JobView], quantile: str
 ) -> dict[JobKey, EpochS]:
-    now_s, decisions = planner.obs.now_s, planner.decisions
-    profile = Profile(planner.pool, now_s, [*ends, *_starting(planner, quantile)])
+    decisions, default_s = planner.decisions, planner.settings.default_limit_s
     heaps = _Heaps(planner, profile)
-    default_s = planner.settings.default_limit_s
     found: dict[JobKey, EpochS] = {}
     for view in ordered:
         verdict = decisions[view.key].verdict
@@ -155,7 +162,7 @@ def _starts(
     return found
 
 
-def _starting(planner: Planner, quantile: str) -> Iterable[Release]:
+def _started(planner: Planner, quantile: str) -> Iterable[Release]:
     """What was told to start in this cycle comes back, too."""
     default_s = planner.settings.default_limit_s
     for view, shares in planner.started:
@@ -175,8 +182,7 @@ class _Heaps:
         self._heaps: list[tuple[BoolArray, _Heap]] = []
 
     def start(self, view: JobView, duration_s: int) -> EpochS | None:
-        planner = self._planner
-        shape, allowed = planner.shape(view), planner.allowed(view)
+        shape, allowed = self._planner.asked(view)
         heap = self._of(view)
         ready_s = self._ready_s(shape.number, shape.demand, allowed.number, allowed.nodes)
         if ready_s is None:
@@ -217,6 +223,7 @@ class _Heaps:
         types = profile.types
         values = profile.values[:, nodes]
         sums = np.stack([values[:types].sum(axis=0), values[types], values[types + 1]])
+        np.maximum(sums, 0, out=sums)  # below nothing where nodes are reserved for others
         heap.gpus += int(sums[0, :, 0].sum())
         heap.cpus += int(sums[1, :, 0].sum())
         heap.mem += int(sums[2, :, 0].sum())

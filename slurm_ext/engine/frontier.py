@@ -10,9 +10,9 @@ from slurm_ext.model.units import EpochS
 
 from .planner import Planner
 from .pool import Free
-from .profile import Release
 from .search import possible
 from .settings import LeverSettings
+from .steps import Release
 from .view import JobView
 
 
@@ -69,7 +69,7 @@ def frontier(
         if wide:
             found.append(view)
             continue
-        shape, allowed = planner.shape(view), planner.allowed(view)
+        shape, allowed = planner.asked(view)
         key = (shape.number, allowed.number)
         if key not in seen:
             seen[key] = possible(planner.pool, free, shape.demand, allowed.nodes, allowed.required)

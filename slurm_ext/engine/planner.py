@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-
-import numpy as np
+from typing import NamedTuple
 
 from slurm_ext.model.decision import Decision, Fence, Placement, Reason, Stage, Term, Verdict
-from slurm_ext.model.job import JobKey, NodeShare
+from slurm_ext.model.job import JobKey, NodeShare, Request
 from slurm_ext.model.observation import Observation
 from slurm_ext.model.units import EpochS
 
@@ -18,15 +17,16 @@ from .earliest import moments
 from .explain import bandwidth, reason
 from .policy import Policy
 from .pool import Demand, Pool, demand_of
-from .profile import Profile, Release, Token
+from .profile import Profile, Token
 from .promises import Promises
 from .search import place, repeated
 from .settings import BackfillSettings, Promise
+from .steps import Release
 from .view import JobView
 
 ALTERNATIVES = 2
 
-TRIES = 64
+TRIES = 16
 """Moments tried for a demand of units, whose search is optimistic, before it is given up."""
 
 
@@ -36,6 +36,17 @@ class Shape:
 
     number: int
     demand: Demand
+
+
+class Failure(NamedTuple):
+    """Why a shape does not start now, with a run time of ``hole_s`` or more.
+
+    ``hopeless``: no later start was found either. What is free only shrinks during a walk.
+    """
+
+    hole_s: int
+    hopeless: bool
+    reasons: tuple[Reason, ...]
 
 
 @dataclass(slots=True)
@@ -57,9 +68,10 @@ class Planner:
     fences: list[Fence] = field(default_factory=list)
     starts: int = 0
     started: list[tuple[JobView, tuple[NodeShare, ...]]] = field(default_factory=list)
+    _asked: dict[JobKey, tuple[Shape, Allowed]] = field(default_factory=dict)
     _shapes: dict[int, Shape] = field(default_factory=dict)
     _shape_of_value: dict[object, Shape] = field(default_factory=dict)
-    _failed: dict[tuple[int, int], tuple[int, tuple[Reason, ...]]] = field(default_factory=dict)
+    _failed: dict[tuple[int, int], Failure] = field(default_factory=dict)
     _blocked_partitions: dict[str, JobKey] = field(default_factory=dict)
     _throttles: dict[int, int] = field(default_factory=dict)
 
@@ -75,10 +87,22 @@ class Planner:
                 running = self._throttles.get(job.array_job_id, 0)
                 self._throttles[job.array_job_id] = running + 1
 
+    def asked(self, view: JobView) -> tuple[Shape, Allowed]:
+        """What the job asks for, and where it may run if it starts when it becomes eligible."""
+        found = self._asked.get(view.key)
+        if found is None:
+            allowed = self.allowance.of(view.job, view.eligible_s, self.blocked.limit_s(view))
+            found = self._asked[view.key] = self._shape(view.job.request), allowed
+        return found
+
     def shape(self, view: JobView) -> Shape:
-        """The demand of a job with its number, shared between equal requests."""
-        request = view.job.request
-        # By identity first: the adapters share equal requests, and hashing one is dear.
+        return self.asked(view)[0]
+
+    def allowed(self, view: JobView) -> Allowed:
+        return self.asked(view)[1]
+
+    def _shape(self, request: Request) -> Shape:
+        """Shared between equal requests; by identity first: hashing one is dear."""
         found = self._shapes.get(id(request))
         if found is None:
             found = self._shape_of_value.get(request)
@@ -88,10 +112,6 @@ class Planner:
                 self._shape_of_value[request] = found
             self._shapes[id(request)] = found
         return found
-
-    def allowed(self, view: JobView) -> Allowed:
-        """Where the job may run if it starts when it becomes eligible."""
-        return self.allowance.of(view.job, view.eligible_s, self.blocked.limit_s(view))
 
     def keep_place(self, view: JobView) -> None:
         """Reserve the place of a job let go earlier, where it is still free.
@@ -134,18 +154,18 @@ class Planner:
     # -- one job -------------------------------------------------------------------------
 
     def _decide(self, view: JobView, rank: int, terms: tuple[Term, ...]) -> Decision:
-        shape, allowed = self.shape(view), self.allowed(view)
+        shape, allowed = self.asked(view)
         memo = (shape.number, allowed.number)
         failed = self._failed.get(memo)
         hole_s = self.promises.hole_s(view)
         if (
             failed is not None
-            and hole_s >= failed[0]
-            and not self.promises.wanted
+            and hole_s >= failed.hole_s
+            and (failed.hopeless or not self.promises.wanted)
             and view.key not in self.promises.tokens
             and self.settings.kind != "none"
         ):
-            return Decision(view.key, _verdict_of(failed[1]), failed[1], rank, terms)
+            return Decision(view.key, _verdict_of(failed.reasons), failed.reasons, rank, terms)
         blocked_by = self._strict_block(view)
         if blocked_by is not None:
             why = reason("behind_blocked", Stage.BACKFILL, blocked_job=blocked_by.job_id)
@@ -171,7 +191,8 @@ class Planner:
             return Decision(view.key, Verdict.WAIT, (short,), rank, terms)
         decision = self._wait(view, shape, allowed, hole_s, token)
         if decision.start_s is None:
-            self._failed[memo] = hole_s, decision.reasons
+            hopeless = self.promises.wanted or decision.verdict is Verdict.NEVER
+            self._failed[memo] = Failure(hole_s, hopeless, decision.reasons)
         return replace(decision, rank=rank, terms=terms)
 
     def _strict_block(self, view: JobView) -> JobKey | None:
@@ -271,14 +292,14 @@ class Planner:
         limit_s = self.blocked.limit_s(view)
         # Where a reservation is ahead Slurm goes by the limit: that is tried last.
         for duration_s in dict.fromkeys((view.duration_s, limit_s)):
-            found = moments(
+            found, spans = moments(
                 self.profile, demand, static.nodes, static.required, duration_s, after_s
             )
             for start_s in found[:TRIES].tolist():
                 allowed = self.allowance.of(view.job, start_s, limit_s)
-                free = self.profile.between(
-                    start_s, start_s + view.duration_s, np.flatnonzero(allowed.nodes)
-                )
+                nodes = spans.at(start_s)
+                nodes = nodes[allowed.nodes[nodes]]
+                free = self.profile.between(start_s, start_s + view.duration_s, nodes)
                 placed = place(self.pool, free, demand, allowed.nodes, self.policy.placement,
                                required=allowed.required)  # fmt: skip
                 if placed:

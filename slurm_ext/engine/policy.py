@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,21 @@ from slurm_ext.model.decision import Term
 from slurm_ext.model.units import EpochS
 
 if TYPE_CHECKING:
+    from .allocation import Allocation
     from .pool import Demand, Free, Pool
     from .taken import Taken
     from .view import JobView
 
 IntArray = npt.NDArray[np.int64]
-_PARTS = ("ordering", "placement")
+_PARTS = ("ordering", "placement", "allocation")
+
+RUNS = {
+    "live": "in the daemon and in the simulator",
+    "order": "whole in the simulator; in the daemon it ranks and places waiting jobs, stops none",
+    "annotated": "in the daemon for annotated jobs only",
+    "simulated": "in the simulator only",
+}
+"""Where a policy runs."""
 
 
 class Ordering(Protocol):
@@ -52,7 +61,10 @@ class Policy:
     """One published or home-made policy.
 
     ``cite`` names the source, ``differs`` what is not as published, ``needs`` what must be known
-    (``limits``, ``priority``, ``durations``, …).
+    (``limits``, ``priority``, ``durations``, …), ``runs`` where it runs (a key of :data:`RUNS`).
+    ``allocation``: decides over running and waiting jobs together, in the simulator; ``ordering``
+    and ``placement`` are what the daemon does with such a policy. ``round_s``: how often the
+    allocation is made anew if not told otherwise, 0: at every change.
     """
 
     name: str
@@ -62,6 +74,9 @@ class Policy:
     cite: str = ""
     differs: str = ""
     needs: tuple[str, ...] = ()
+    runs: str = "live"
+    allocation: Allocation | None = None
+    round_s: int = 0
 
     def with_parameters(self, parameters: Mapping[str, object]) -> Policy:
         """The policy with some fields of its parts replaced.
@@ -88,15 +103,20 @@ def _children(value: object) -> Iterator[tuple[str, object]]:
     """Named things inside a part: fields of a dataclass, the parts of a composite."""
     if isinstance(value, dict):
         yield from value.items()
-    elif isinstance(value, tuple):
+    elif _composite(value):
         yield from ((part.name, part) for part in value)
     elif is_dataclass(value):
         for f in fields(value):
             inner = getattr(value, f.name)
-            if isinstance(inner, tuple):  # a composite's parts stand for themselves
+            if _composite(inner):  # its parts stand for themselves
                 yield from _children(inner)
             else:
                 yield f.name, inner
+
+
+def _composite(value: object) -> TypeGuard[tuple[Any, ...]]:
+    """A tuple of parts, not of numbers."""
+    return isinstance(value, tuple) and all(hasattr(part, "name") for part in value)
 
 
 def _fields(value: object, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
@@ -120,7 +140,7 @@ def _with(value: object, path: tuple[str, ...], new: object, key: str) -> object
         inner = getattr(value, f.name)
         if f.name == name:
             return replace(value, **{name: _with(inner, rest, new, key)})  # type: ignore[type-var]
-        if isinstance(inner, tuple) and name in {part.name for part in inner}:
+        if _composite(inner) and name in {part.name for part in inner}:
             return replace(value, **{f.name: _with(inner, path, new, key)})  # type: ignore[type-var]
     raise KeyError(name)
 
@@ -128,6 +148,8 @@ def _with(value: object, path: tuple[str, ...], new: object, key: str) -> object
 def _checked(current: object, value: object, key: str) -> object:
     if isinstance(current, float) and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
+    if isinstance(current, tuple) and isinstance(value, list):
+        value = tuple(value)
     if type(value) is not type(current):
         raise PolicyError(
             f"policy.parameters.{key}: expected {type(current).__name__}, "

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,23 +18,10 @@ from slurm_ext.model.job import NodeShare
 from slurm_ext.model.units import FOREVER_S, EpochS
 
 from .pool import BoolArray, Free, IntArray, Pool
-
-SPARE = 3
-"""Steps per node beyond those of what runs, before the arrays must grow."""
-
-CELLS = 400_000
-"""Steps of all nodes together; where more jobs run, ends on one node are joined to the later."""
+from .steps import SPARE, Release, build
 
 CLOSED = 1 << 40
 """Taken from every resource of a node that is reserved for others."""
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """Shares that come back at ``end_s``."""
-
-    end_s: EpochS
-    shares: tuple[NodeShare, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +56,10 @@ class Profile:
         self.pool = pool
         self.now_s = now_s
         self.types = len(pool.types)
-        self.steps, self.values = _build(pool, now_s, releases)
+        self.steps, self.values = build(pool, now_s, releases)
         self._drops: list[EpochS] = []
         self._windows: dict[EpochS, _Window] = {}
+        self._begins: dict[EpochS, list[IntArray]] = {}  # nodes with a drop then, or once planned
         self._log: list[IntArray] = []
 
     @property
@@ -110,6 +99,7 @@ class Profile:
         self._change(token, -1)
         if not token.started:
             insort(self._drops, token.start_s)
+            self._begins.setdefault(token.start_s, []).append(token.nodes)
 
     def close(self, nodes: IntArray, start_s: EpochS, end_s: EpochS) -> None:
         """Nobody may use these nodes in [start_s, end_s)."""
@@ -117,6 +107,16 @@ class Profile:
         token = Token(max(start_s, self.now_s), min(end_s, FOREVER_S - 1), nodes, amounts)
         if len(nodes) and token.end_s > token.start_s:
             self.again(token)
+
+    def without(self, tokens: Iterable[Token]) -> Profile:
+        """A copy without these."""
+        other = copy(self)
+        other.steps, other.values = self.steps.copy(), self.values.copy()
+        other._drops, other._log = self._drops.copy(), []
+        other._windows = {}
+        for token in tokens:
+            other.remove(token)
+        return other
 
     def holds(self, token: Token) -> bool:
         """Whether the token fits into what is free at its time."""
@@ -171,12 +171,31 @@ class Profile:
     def _change(self, token: Token, sign: int) -> None:
         if not len(token.nodes) or token.end_s <= token.start_s:
             return
+        self._log.append(token.nodes)
+        if len(token.nodes) == 1:
+            i = int(token.nodes[0])
+            first = self._cut_one(i, token.start_s)
+            last = self._cut_one(i, token.end_s)
+            self.values[:, i, first:last] += sign * token.amounts
+            return
         if token.start_s > self.now_s:
             self._cut(token.nodes, token.start_s)
         self._cut(token.nodes, token.end_s)
         mask = self._within(token)
         self.values[:, token.nodes] += sign * token.amounts[:, :, None] * mask
-        self._log.append(token.nodes)
+
+    def _cut_one(self, i: int, at_s: EpochS) -> int:
+        """Have a step begin at ``at_s`` on one node; its number. The short way of :meth:`_cut`."""
+        k = int(self.steps[i].searchsorted(at_s))
+        if self.steps[i, k] == at_s:
+            return k
+        if self.steps[i, -2] != FOREVER_S:
+            self._grow()
+        steps, values = self.steps[i], self.values[:, i]
+        steps[k + 1 :] = steps[k:-1].copy()
+        steps[k] = at_s
+        values[:, k:] = values[:, k - 1 : -1].copy()
+        return k
 
     def _cut(self, nodes: IntArray, at_s: EpochS) -> None:
         """Have a step begin at ``at_s`` on each of these nodes."""
@@ -214,14 +233,26 @@ class Profile:
         last_s = self._drops[place - 1]
         found = self._windows.get(last_s)
         if found is None:
-            everywhere = np.arange(len(self.steps))
-            found = _Window(self._least(everywhere, self.now_s, last_s + 1), len(self._log))
-            self._windows[last_s] = found
+            found = self._windows[last_s] = self._opened(last_s)
         elif found.seen < len(self._log):
-            nodes = np.unique(np.concatenate(self._log[found.seen :]))
-            self._refresh(found.free, nodes, last_s + 1)
+            self._refresh(found.free, self._log[found.seen :], last_s + 1)
             found.seen = len(self._log)
         return found.free
+
+    def _opened(self, last_s: EpochS) -> _Window:
+        """A new window: that of an earlier end, where nothing more begins in between."""
+        before_s = max((s for s in self._windows if s < last_s), default=None)
+        if before_s is None:
+            free, seen = self.pool.free.copy(), len(self._log)
+        else:
+            free, seen = self._windows[before_s].free.copy(), self._windows[before_s].seen
+        touched = [*self._log[seen:]]
+        for start_s, nodes in self._begins.items():
+            if start_s <= last_s and (before_s is None or start_s > before_s):
+                touched += nodes
+        if touched:
+            self._refresh(free, touched, last_s + 1)
+        return _Window(free, len(self._log))
 
     def drops(self, end_s: EpochS) -> list[EpochS]:
         """Moments before ``end_s`` at which something reserved begins, ascending."""
@@ -247,85 +278,12 @@ class Profile:
         types = self.types
         return Free(least[:types], least[types], least[types + 1], -least[types + 2])
 
-    def _refresh(self, free: Free, nodes: IntArray, end_s: EpochS) -> None:
+    def _refresh(self, free: Free, touched: Sequence[IntArray], end_s: EpochS) -> None:
+        nodes = touched[0]
+        if len(touched) > 1:
+            mask = np.zeros(len(self.steps), dtype=np.bool_)
+            mask[np.concatenate(touched)] = True
+            nodes = np.flatnonzero(mask)
         part = self._least(nodes, self.now_s, end_s)
         free.gpus[:, nodes], free.cpus[nodes] = part.gpus, part.cpus
         free.mem[nodes], free.jobs[nodes] = part.mem, part.jobs
-
-
-def _build(pool: Pool, now_s: EpochS, releases: Sequence[Release]) -> tuple[IntArray, IntArray]:
-    types, count = len(pool.types), len(pool.nodes)
-    free = np.concatenate(
-        [pool.free.gpus, [pool.free.cpus], [pool.free.mem], [-pool.free.jobs]]
-    )  # (resources, nodes)
-    rows = _rows_of(pool, releases)
-    if not len(rows):
-        steps = np.full((count, 2 + SPARE), FOREVER_S, dtype=np.int64)
-        steps[:, 0] = now_s
-        return steps, np.repeat(free[:, :, None], 1 + SPARE, axis=2)
-    order = np.lexsort((rows[:, 1], rows[:, 0]))
-    rows = rows[order]
-    rows[:, 1] = _joined(rows[:, 0], rows[:, 1], max(64, CELLS // max(1, count)))
-    fresh = np.ones(len(rows), dtype=np.bool_)
-    fresh[1:] = (rows[1:, 0] != rows[:-1, 0]) | (rows[1:, 1] != rows[:-1, 1])
-    first = np.flatnonzero(fresh)
-    amounts = np.add.reduceat(rows[:, 2:], first, axis=0)
-    nodes, ends = rows[first, 0], rows[first, 1]
-    starts_of_node = np.flatnonzero(np.r_[True, nodes[1:] != nodes[:-1]])
-    lengths = np.diff(np.r_[starts_of_node, len(nodes)])
-    position = 1 + np.arange(len(nodes)) - np.repeat(starts_of_node, lengths)
-    width = 1 + int(lengths.max()) + SPARE
-    steps = np.full((count, width + 1), FOREVER_S, dtype=np.int64)
-    steps[:, 0] = now_s
-    steps[nodes, position] = ends
-    values = np.zeros((types + 3, count, width), dtype=np.int64)
-    values[:, :, 0] = free
-    values[:, nodes, position] = amounts.T
-    np.cumsum(values, axis=2, out=values)
-    whole = np.concatenate(
-        [pool.capacity.gpus, [pool.capacity.cpus], [pool.capacity.mem], [np.zeros(count)]]
-    ).astype(np.int64)
-    return steps, np.minimum(values, whole[:, :, None])
-
-
-def _rows_of(pool: Pool, releases: Sequence[Release]) -> IntArray:
-    """One row a share: node, end, then the amounts of each resource that come back."""
-    types = len(pool.types)
-    used = None
-    rows = []
-    for release in releases:
-        for share in release.shares:
-            i = pool.index.get(share.node)
-            if i is None or release.end_s >= FOREVER_S:
-                continue
-            row = [i, release.end_s] + [0] * types + [share.cpus, share.mem_mib, 1]
-            known = pool.row.get(share.gpu_type)
-            here = pool.capacity_rows[i]
-            if share.gpus and known is not None and here >> known & 1:
-                row[2 + known] = share.gpus
-            elif share.gpus:
-                # Without a type on a mixed node: whatever of it is in use, in turn.
-                if used is None:
-                    used = pool.capacity.gpus - pool.free.gpus
-                left = share.gpus
-                for r in range(types):
-                    count = min(left, max(0, int(used[r, i])))
-                    row[2 + r] = count
-                    used[r, i] -= count
-                    left -= count
-            rows.append(row)
-    return np.array(rows, dtype=np.int64).reshape(len(rows), types + 5)
-
-
-def _joined(nodes: IntArray, ends: IntArray, most: int) -> IntArray:
-    """Ends (sorted within each node) with at most ``most`` different ones a node."""
-    starts = np.flatnonzero(np.r_[True, nodes[1:] != nodes[:-1]])
-    lengths = np.diff(np.r_[starts, len(nodes)])
-    if lengths.max() <= most:
-        return ends
-    found = ends.copy()
-    for start, length in zip(starts[lengths > most], lengths[lengths > most], strict=True):
-        group = -(-int(length) // most)
-        last = np.minimum((np.arange(length) // group + 1) * group, length) - 1
-        found[start : start + length] = ends[start + last]
-    return found

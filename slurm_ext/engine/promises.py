@@ -31,7 +31,7 @@ class Promises:
     """The promises of one walk.
 
     ``prior``: as the last cycle left them. ``made``: those of this cycle. ``tokens``: room kept in
-    the profile for jobs whose turn has not come.
+    the profile for jobs whose turn has not come; ``taken``: for those of ``made``.
     """
 
     profile: Profile
@@ -39,6 +39,7 @@ class Promises:
     prior: Mapping[JobKey, Promise]
     made: dict[JobKey, Promise] = field(default_factory=dict)
     tokens: dict[JobKey, Token] = field(default_factory=dict)
+    taken: list[Token] = field(default_factory=list)
     moved: int = 0
     _guarded_s: EpochS | None = None
 
@@ -99,7 +100,7 @@ class Promises:
         first_s = prior.first_s if prior is not None else start_s
         held_s, held = self._held(view, first_s, found, prior, token, search)
         promise = Promise(first_s, start_s, held_s, held.shares, view.job.request)
-        self.profile.add(held_s, held_s + view.duration_s, held.shares)
+        self.taken.append(self.profile.add(held_s, held_s + view.duration_s, held.shares))
         self.made[view.key] = promise
         if prior is not None and start_s > max(prior.start_s, self.profile.now_s):
             self.moved += 1

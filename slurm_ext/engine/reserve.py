@@ -49,10 +49,11 @@ def reservations(
     if not levers.reserve_min_nodes and not obs.reservations:
         return [], []
     jobs = {j.key: j for j in obs.jobs}
+    gpus = {n.name: n.gpu_count for n in obs.nodes}
     wanted = {
         name_for(f.key): f
         for f in fences
-        if levers.reserve_min_nodes and _qualifies(f, jobs[f.key], obs, modes, levers)
+        if levers.reserve_min_nodes and _qualifies(f, jobs[f.key], obs.now_s, gpus, modes, levers)
     }
     # A job that runs in it: Slurm refuses to delete it, and it lapses by itself.
     keep = {name_for(j.key) for j in obs.jobs if j.state.occupies}
@@ -73,11 +74,15 @@ def reservations(
 
 
 def _qualifies(
-    fence: Fence, job: Job, obs: Observation, modes: Mapping[str, Mode], levers: LeverSettings
+    fence: Fence,
+    job: Job,
+    now_s: EpochS,
+    gpus: Mapping[str, int],
+    modes: Mapping[str, Mode],
+    levers: LeverSettings,
 ) -> bool:
-    nodes = {n.name: n for n in obs.nodes}
-    whole = all(share.gpus >= nodes[share.node].gpu_count > 0 for share in fence.placement.shares)
-    soon = fence.start_s - obs.now_s <= levers.lease_s
+    whole = all(share.gpus >= gpus[share.node] > 0 for share in fence.placement.shares)
+    soon = fence.start_s - now_s <= levers.lease_s
     enforced = all(modes.get(p) is Mode.ENFORCE for p in job.partitions)
     return whole and soon and enforced and len(fence.placement.shares) >= levers.reserve_min_nodes
 

@@ -27,6 +27,7 @@ class BackfillSettings:
 
     ``durations``: what holes are planned with, ``limit``, ``p50`` or ``p90`` of the estimates. A
     promise that has slipped by ``max_slip_s`` because of them is guarded by limits from then on.
+    ``forecast``: whether the start of every waiting job is forecast.
     """
 
     kind: str = "easy"
@@ -36,6 +37,7 @@ class BackfillSettings:
     depth: int = 100
     max_slip_s: int = 3600
     slack_fraction: float = 0.0
+    forecast: bool = True
 
     @property
     def promised(self) -> int:
@@ -133,9 +135,10 @@ class Context:
     """Everything decide() needs besides the observation.
 
     ``estimates`` of pending and running jobs; a job without one is planned with its limit.
-    ``annotations`` of jobs that carry a valid one. ``attained_gpu_s``: GPU-seconds a job has had
-    before its last requeue. ``topology``: links inside nodes and switches between them.
-    ``gpu_speeds``: relative speed of GPU types (1 where not named).
+    ``annotations`` of jobs that carry a valid one; ``bad_annotations``: what is wrong with the
+    others', which are plain jobs. ``attained_gpu_s``: GPU-seconds a job has had before its last
+    requeue. ``topology``: links inside nodes and switches between them. ``gpu_speeds``: relative
+    speed of GPU types (1 where not named).
     """
 
     policy: Policy
@@ -150,6 +153,7 @@ class Context:
     jobs: JobSettings = field(default_factory=JobSettings)
     estimates: Mapping[JobKey, Estimate] = field(default_factory=dict)
     annotations: Mapping[JobKey, Annotation] = field(default_factory=dict)
+    bad_annotations: Mapping[JobKey, str] = field(default_factory=dict)
     attained_gpu_s: Mapping[JobKey, float] = field(default_factory=dict)
     topology: Topology = UNKNOWN
     gpu_speeds: Mapping[str, float] = field(default_factory=dict)

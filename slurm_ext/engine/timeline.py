@@ -9,8 +9,8 @@ from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.units import EpochS
 
 from .durations import expected_end_s
-from .profile import Release
 from .settings import BackfillSettings
+from .steps import Release
 
 
 def releases(

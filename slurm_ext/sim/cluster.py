@@ -19,7 +19,7 @@ from .errors import SimulationError, TraceError
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
-_GROUP = re.compile(r"(\d+)x(\d+)(?::([A-Za-z0-9_.-]+))?")
+_GROUP = re.compile(r"(\d+)x(\d+)(?::([A-Za-z0-9_.-]+))?(?:/(\d+))?(?:/(\d+))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,9 @@ class ClusterSpec:
 
     @classmethod
     def parse(cls, text: str) -> ClusterSpec:
-        """``32x8``, ``16x8:a100,4x4:v100`` (nodes x GPUs[:type]) or ``pool:256`` (count only).
+        """``32x8``, ``16x8:a100,4x4:v100/24/500`` or ``pool:256`` (count only).
+
+        A group is nodes x GPUs, its GPU type after a colon, CPUs and GiB a node after slashes.
 
         :raises TraceError: anything else.
         """
@@ -64,10 +66,15 @@ class ClusterSpec:
             found = _GROUP.fullmatch(part.strip())
             if found is None or not int(found[1]):
                 raise TraceError(
-                    f"cluster {part!r}: expected NODESxGPUS, NODESxGPUS:TYPE or pool:GPUS"
+                    f"cluster {part!r}: expected NODESxGPUS[:TYPE][/CPUS[/GIB]] or pool:GPUS"
                 )
             prefix = "n" if position == 0 else f"n{chr(97 + position)}"
-            groups.append(NodeGroup(int(found[1]), int(found[2]), found[3] or "gpu", prefix=prefix))
+            group = NodeGroup(int(found[1]), int(found[2]), found[3] or "gpu", prefix=prefix)
+            if found[4]:
+                group = replace(group, cpus=int(found[4]))
+            if found[5]:
+                group = replace(group, mem_mib=1024 * int(found[5]))
+            groups.append(group)
         return cls(tuple(groups))
 
     @property

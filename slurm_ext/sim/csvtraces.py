@@ -6,6 +6,7 @@ import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 
+from .sensitivity import PROFILES
 from .workload import TraceJob
 
 Row = Mapping[str, str]
@@ -13,14 +14,7 @@ Parsed = tuple[int, TraceJob | str]
 """Line number, and the job or what is wrong with the row."""
 
 OWN_COLUMNS = tuple(f.name for f in fields(TraceJob))
-_TEXTS = {"gpu_type", "user", "partition", "model", "state", "source_id"}
-
-SYNERGY_ITERATION_S = {
-    "alexnet": 0.600, "shufflenet": 0.615, "res18": 0.640, "resnet18": 0.640,
-    "mobilenet": 0.710, "res50": 0.780, "resnet50": 0.780, "m5": 0.600, "deepspeech": 0.757,
-    "gnmt": 0.120, "transformer": 0.670, "lstm": 0.011,
-}  # fmt: skip
-"""Seconds an iteration at the fair share (3 CPUs, 62.5 GB a GPU); Synergy, OSDI 2022, artifact."""
+_TEXTS = {"gpu_type", "user", "partition", "model", "state", "speed", "source_id"}
 
 
 def philly(lines: Iterable[str]) -> Iterator[Parsed]:
@@ -61,14 +55,15 @@ def synergy(lines: Iterable[str]) -> Iterator[Parsed]:
 
 def _synergy_job(row: Row, ordinal: int) -> TraceJob:
     model = row["model"]
-    if model not in SYNERGY_ITERATION_S:
+    if model not in PROFILES:
         raise ValueError(f"model {model!r} has no known iteration time")
     return TraceJob(
         job_id=ordinal,
         submit_s=_seconds(row["arrival"]),
-        run_s=max(1, round(int(row["iterations"]) * SYNERGY_ITERATION_S[model])),
+        run_s=max(1, round(int(row["iterations"]) * PROFILES[model].iteration_s)),
         gpus=int(row["gpus"]),
         model=model,
+        iterations=int(row["iterations"]),
         source_id=row["id"],
     )
 

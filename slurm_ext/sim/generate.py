@@ -31,6 +31,9 @@ MODELS = {
     "speech": ("m5", "deepspeech"),
 }
 
+EFFICIENCY = {"image": 0.9, "language": 0.8, "speech": 0.95}
+"""Speed of elastic jobs grows with the GPU count to this power; assumed, not measured."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -40,7 +43,8 @@ class Shape:
     ``ln_mean`` / ``ln_sd``: of the logarithm of run time in seconds; several-GPU jobs run
     ``wide_factor`` times as long. ``swing``: the busiest hour has (1+swing) times the mean rate,
     the quietest (1-swing). ``limit_min`` / ``limit_max``: limit over run time, log-uniform.
-    ``users``: their activity follows Zipf's law.
+    ``users``: their activity follows Zipf's law. ``elastic``: share of jobs that can change their
+    number of GPUs, from one to twice what they ask for; see :data:`EFFICIENCY`.
     """
 
     jobs: int = 1000
@@ -61,6 +65,7 @@ class Shape:
     classes: tuple[tuple[str, float], ...] = (("image", 0.2), ("language", 0.7), ("speech", 0.1))
     checkpoint_s: int = 1800
     restart_s: int = 60
+    elastic: float = 0.3
 
     def problems(self) -> list[str]:
         """What is wrong with these numbers."""
@@ -77,6 +82,8 @@ class Shape:
             found.append("run_min_s, run_max_s: 0 < min <= max")
         if not self.sizes or any(g < 1 or w < 0 for g, w in self.sizes):
             found.append("sizes: GPUs of at least 1 with weights of at least 0")
+        if not 0 <= self.elastic <= 1:
+            found.append("elastic: from 0 to 1")
         if self.users < 1:
             found.append("users: at least 1")
         return found
@@ -93,7 +100,7 @@ def generate(shape: Shape, spec: ClusterSpec, seed: int) -> Workload:
         problems.append(f"sizes: none fits {spec.gpus} GPUs")
     if problems:
         raise TraceError("\n".join(problems))
-    rng = Random(seed)
+    rng, other = Random(seed), Random(f"elastic {seed}")
     drawn = [_size_and_run(shape, sizes, rng) for _ in range(shape.jobs)]
     work_gpu_s = sum(gpus * run_s for gpus, run_s in drawn)
     span_s = work_gpu_s / (spec.gpus * shape.load)
@@ -113,6 +120,7 @@ def generate(shape: Shape, spec: ClusterSpec, seed: int) -> Workload:
                 model=rng.choice(MODELS.get(family, (family,))),
                 checkpoint_s=shape.checkpoint_s,
                 restart_s=shape.restart_s,
+                speed=_curve(gpus, family) if other.random() < shape.elastic else "",
             )
         )
     return Workload.of(f"generated-{seed}", jobs)
@@ -132,6 +140,13 @@ def _arrival(shape: Shape, span_s: float, rng: Random) -> int:
         rate = (1 + shape.swing * math.cos(hours / 24 * 2 * math.pi)) / (1 + shape.swing)
         if rng.random() < rate:
             return int(at_s)
+
+
+def _curve(gpus: int, family: str) -> str:
+    """Powers of two up to twice the size, and the size itself."""
+    counts = sorted({gpus, *(1 << i for i in range(int(math.log2(2 * gpus)) + 1))})
+    power = EFFICIENCY.get(family, 0.8)
+    return " ".join(f"{count}:{count**power:.4g}" for count in counts)
 
 
 def _limit(shape: Shape, run_s: int, rng: Random) -> int:

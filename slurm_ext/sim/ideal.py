@@ -14,13 +14,16 @@ from time import perf_counter
 from slurm_ext.engine.cycle import decide
 from slurm_ext.engine.settings import Context
 from slurm_ext.model.decision import Mode, Verdict
+from slurm_ext.model.estimate import Estimate
 from slurm_ext.model.job import BaseState, Job, JobKey, JobState, NodeShare, Request
 from slurm_ext.model.observation import Controller, Observation
 
 from .cluster import Cluster, ClusterSpec
 from .errors import SimulationError
 from .events import EventQueue, Kind
+from .foresee import History
 from .outcome import JobOutcome, SimResult
+from .shortcut import Shortcut
 from .workload import TraceJob, Workload, request_of
 
 _PENDING = JobState(BaseState.PENDING)
@@ -41,7 +44,8 @@ class IdealDriver:
 
     ``kill``: a job is ended at its limit, as Slurm does; else it runs to its true end and is taken
     to end within a minute once it is late (``engine.durations.OVERRUN_S``). ``round_s``: decisions
-    at multiples of this only, 0: whenever something has changed.
+    at multiples of this only, 0: whenever something has changed. ``foresight``: gives jobs
+    estimates of their run times when they are submitted.
     """
 
     def __init__(
@@ -52,16 +56,20 @@ class IdealDriver:
         *,
         kill: bool = False,
         round_s: int = 0,
+        foresight: History | None = None,
         label: str = "",
     ) -> None:
         self.workload = workload
         self.cluster = Cluster(spec)
         self.label = label or f"ideal {context.policy.name} {context.backfill.kind}"
         # Observe: nothing is reconciled, the plan itself is what is wanted.
-        self.context = replace(context, mode=Mode.OBSERVE, partition_modes={})
+        backfill = replace(context.backfill, forecast=False)
+        self.context = replace(context, mode=Mode.OBSERVE, partition_modes={}, backfill=backfill)
         self.memory = self.context.memory
         self.kill = kill
         self.round_s = round_s
+        self.foresight = foresight
+        self._estimates: dict[JobKey, Estimate] = {}
         self.events = EventQueue()
         self.decisions = 0
         self._due = False
@@ -69,6 +77,7 @@ class IdealDriver:
             (22, 5, 8), "sim",
             {"prioritytype": "priority/multifactor", "selecttypeparameters": "CR_CORE_MEMORY"},
         )  # fmt: skip
+        self._shortcut = Shortcut(self.cluster, self._controller, context.policy.placement)
         self._requests: dict[tuple[object, ...], Request] = {}
         self._specs: dict[JobKey, TraceJob] = {}
         self._pending: dict[JobKey, Job] = {}
@@ -122,6 +131,10 @@ class IdealDriver:
         if key in self._specs:
             raise SimulationError(f"job id {spec.job_id} submitted twice")
         self._specs[key] = spec
+        if self.foresight is not None:
+            found = self.foresight.estimate(spec)
+            if found is not None:
+                self._estimates[key] = found
         self._pending[key] = Job(
             key=key,
             name=spec.model or f"job{spec.job_id}",
@@ -142,6 +155,12 @@ class IdealDriver:
         return self._requests[key]
 
     def _decide(self) -> None:
+        self.decisions += 1
+        places = self._shortcut.find(self._pending.values())
+        if places or len(self._pending) == 1:
+            for key, shares in places.items():
+                self._start(key, shares)
+            return
         obs = Observation(
             now_s=self.events.now_s,
             controller=self._controller,
@@ -149,9 +168,9 @@ class IdealDriver:
             nodes=self.cluster.records(),
             partitions=self.cluster.partitions,
         )
-        step = decide(obs, replace(self.context, memory=self.memory))
+        context = replace(self.context, memory=self.memory, estimates=self._estimates)
+        step = decide(obs, context)
         plan, self.memory = step.plan, step.memory
-        self.decisions += 1
         for key in plan.order:
             decision = plan.decisions[key]
             if decision.verdict is Verdict.START:
@@ -161,6 +180,7 @@ class IdealDriver:
     def _start(self, key: JobKey, planned: tuple[NodeShare, ...]) -> None:
         now_s, spec = self.events.now_s, self._specs[key]
         shares = self.cluster.take(planned)
+        self._shortcut.change(shares, -1)
         job = self._pending.pop(key)
         limit_s = job.limit_s
         self._running[key] = replace(
@@ -178,8 +198,12 @@ class IdealDriver:
 
     def _end(self, key: JobKey) -> None:
         run = self._runs.pop(key)
+        if self.foresight is not None:
+            self.foresight.ended(run.spec)
+            self._estimates.pop(key, None)
         del self._running[key]
         self.cluster.give(run.shares)
+        self._shortcut.change(run.shares, +1)
         whole = self.events.now_s - run.start_s == run.spec.run_s
         self._outcomes.append(
             JobOutcome(

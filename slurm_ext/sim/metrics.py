@@ -4,6 +4,12 @@ JCT = end - submit. Wait = JCT - run time (so time lost to restarts counts as wa
 slowdown = JCT / max(run time, 10 s), at least 1 (Feitelson 2001). Utilisation = sum of GPUs x run
 time over GPUs x makespan. Percentiles interpolate linearly. A job killed at its limit counts with
 the time it ran.
+
+Finish-time fairness (after Mahajan et al., Themis, NSDI 2020) = JCT over the JCT with an equal
+share: run time x mean, over the job's life, of the GPUs that all jobs in the system ask for over
+the GPUs there are, at least 1. Above 1.05 counts as unfair. Jain's index is that of run time over
+JCT. Stranded: GPU time idle while jobs waited, at most what those asked for; fragmentation: its
+part of all GPU time with jobs waiting. Idle GPUs that are too few for the one job that waits count.
 """
 
 from __future__ import annotations
@@ -16,13 +22,17 @@ import numpy as np
 
 from .errors import SimulationError
 from .outcome import SimResult
+from .series import series
 
 SLOWDOWN_FLOOR_S = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Figures of one run. ``killed``: ended at their limit. ``lost_gpu_h``: work done twice."""
+    """Figures of one run. ``killed``: ended at their limit. ``lost_gpu_h``: work done twice.
+
+    ``ftf_worst``, ``ftf_unfair``: worst finish-time fairness, share of jobs above 1.05.
+    """
 
     jobs: int
     jct_mean_s: float
@@ -39,6 +49,11 @@ class Metrics:
     killed: int
     restarts: int
     lost_gpu_h: float
+    stranded_gpu_h: float
+    fragmentation: float
+    ftf_worst: float
+    ftf_unfair: float
+    jain: float
 
     def as_dict(self) -> dict[str, float]:
         return asdict(self)
@@ -62,6 +77,13 @@ def measure(result: SimResult) -> Metrics:
     jct = end - submit
     wait = jct - run
     makespan = float(end.max() - submit.min())
+    course = series(result)
+    idle = result.gpus - course.used
+    stranded = course.integral(np.minimum(idle, course.wanted))
+    crowded = course.integral(np.where(course.waiting > 0, float(result.gpus), 0.0))
+    contention = course.mean_between(course.asked / result.gpus, submit, end)
+    fairness = jct / np.maximum(1.0, run * np.maximum(1.0, contention))
+    progress = run / np.maximum(jct, 1.0)
     p_jct, p_wait = np.percentile(jct, (50, 95, 99)), np.percentile(wait, (50, 95, 99))
     return Metrics(
         jobs=len(jobs),
@@ -79,6 +101,11 @@ def measure(result: SimResult) -> Metrics:
         killed=int(cut.sum()),
         restarts=sum(o.restarts for o in jobs),
         lost_gpu_h=sum(o.lost_s * o.spec.gpus for o in jobs) / 3600,
+        stranded_gpu_h=stranded / 3600,
+        fragmentation=stranded / crowded if crowded else 0.0,
+        ftf_worst=float(fairness.max()),
+        ftf_unfair=float((fairness > 1.05).mean()),
+        jain=float(progress.sum() ** 2 / (len(jobs) * (progress**2).sum())),
     )
 
 

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from .workload import TraceJob
 
 
+class Span(NamedTuple):
+    """A stretch of time in which a job held GPUs."""
+
+    start_s: int
+    end_s: int
+    gpus: int
+
+
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
-    """One job: first start, end (of the process), how it ended, restarts and run time lost."""
+    """One job: first start, end (of the process), how it ended, restarts and run time lost.
+
+    ``spans``: when it held how many GPUs; empty: as asked for, from ``start_s`` to ``end_s``.
+    """
 
     spec: TraceJob
     first_start_s: int
@@ -20,10 +32,16 @@ class JobOutcome:
     state: str = "COMPLETED"
     restarts: int = 0
     lost_s: int = 0
+    spans: tuple[Span, ...] = ()
 
     @property
     def jct_s(self) -> int:
         return self.end_s - self.spec.submit_s
+
+    @property
+    def held(self) -> tuple[Span, ...]:
+        """When it held GPUs, in order of time."""
+        return self.spans or (Span(self.start_s, self.end_s, self.spec.gpus),)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,9 @@ SHOWN = (
     ("wait_p95_s", "wait p95"), ("wait_p99_s", "wait p99"), ("slowdown_mean", "bounded slowdown"),
     ("makespan_s", "makespan, s"), ("utilisation", "utilisation"),
     ("killed", "killed at their limit"), ("restarts", "restarts"), ("lost_gpu_h", "lost GPU hours"),
+    ("stranded_gpu_h", "stranded GPU hours"), ("fragmentation", "fragmentation"),
+    ("ftf_worst", "worst finish-time fairness"), ("ftf_unfair", "share of unfair ends"),
+    ("jain", "Jain's index"),
 )  # fmt: skip
 
 PER_TABLE = 3
@@ -50,7 +53,8 @@ def tables(comparisons: Sequence[Comparison], per_table: int = PER_TABLE) -> lis
 
 
 def _cell(name: str, value: Interval) -> str:
-    digits = 3 if name == "utilisation" else 2 if name == "slowdown_mean" else 1
+    fine = name in ("utilisation", "fragmentation", "ftf_unfair", "jain")
+    digits = 3 if fine else 2 if name in ("slowdown_mean", "ftf_worst") else 1
     text = f"{value.mean:.{digits}f}"
     half = (value.high - value.low) / 2
     return f"{text} ± {half:.{digits}f}" if half else text

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from slurm_ext.engine.settings import BackfillSettings, Context, GuardSettings, LeverSettings
 from slurm_ext.model.decision import Mode
 from slurm_ext.policies import get
 
+from . import needs
+from .allotted import AllotDriver
 from .cluster import ClusterSpec
 from .errors import TraceError
+from .foresee import History
 from .ideal import IdealDriver
 from .outcome import SimResult
+from .physics import Declared, Physics, StopCost
+from .sensitivity import TwoSpeeds
 from .settings import SlurmSettings
 from .simulate import Simulation
 from .workload import TraceJob, Workload
@@ -20,19 +25,37 @@ from .workload import TraceJob, Workload
 DRIVERS = ("stock", "observe", "order", "enforce", "ideal")
 """Slurm alone; Slurm with the daemon in one of its modes; the decision core without a Slurm."""
 
+PHYSICS: dict[str, Physics] = {
+    "declared": Declared(), "synergy": TwoSpeeds(),
+    "synergy-artifact": TwoSpeeds(whole_iterations=True),
+}  # fmt: skip
+"""How fast jobs run: by their speed column, or by what Synergy measured of their models."""
+
+DURATIONS = ("limit", "history")
+"""What jobs are expected to run: their limits, or the mean of a user's ended jobs of that size."""
+
 BACKFILLS = ("none", "best_effort", "easy", "conservative", "slack")
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """One way to schedule a workload. ``policy`` and ``backfill`` mean nothing to ``stock``;
-    ``round_s`` is for ``ideal``: decisions at multiples of it only.
+    ``round_s``, ``durations``, ``cost`` and ``stamp_rounds`` are for ``ideal``: decisions at
+    multiples of ``round_s`` only (-1: as the policy has it; from ``round_start_s`` on), see
+    :data:`DURATIONS`, the price of stopping a job, ends counted at the end of their round.
+    ``parameters``: of the policy. ``physics``: how fast jobs run.
     """
 
     driver: str = "ideal"
     policy: str = "fifo"
     backfill: str = "easy"
-    round_s: int = 0
+    round_s: int = -1
+    durations: str = "limit"
+    cost: StopCost = field(default_factory=StopCost)
+    stamp_rounds: bool = False
+    round_start_s: int = 0
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    physics: Physics = field(default_factory=Declared)
     slurm: SlurmSettings = field(default_factory=SlurmSettings)
     levers: LeverSettings = field(default_factory=LeverSettings)
     guard: GuardSettings = field(default_factory=GuardSettings)
@@ -41,19 +64,21 @@ class Scenario:
     def label(self) -> str:
         if self.driver == "stock":
             return "stock"
+        if self.driver == "ideal" and get(self.policy).allocation is not None:
+            return self.policy
         return f"{self.policy} {self.backfill} ({self.driver})"
 
     def context(self) -> Context:
         """What the engine is told.
 
         :raises TraceError: unknown backfill.
-        :raises PolicyError: unknown policy.
+        :raises PolicyError: unknown policy or parameter.
         """
         if self.backfill not in BACKFILLS:
             raise TraceError(f"backfill {self.backfill!r}: one of {', '.join(BACKFILLS)}")
         mode = Mode(self.driver) if self.driver in set(Mode) else Mode.OBSERVE
         return Context(
-            policy=get(self.policy),
+            policy=get(self.policy).with_parameters(self.parameters),
             mode=mode,
             backfill=BackfillSettings(kind=self.backfill),
             levers=self.levers,
@@ -77,13 +102,30 @@ def run(
     if impossible:
         raise TraceError("\n".join([f"{len(impossible)} jobs can never run", *impossible[:20]]))
     if scenario.driver == "ideal":
-        driver = IdealDriver(
-            workload, spec, scenario.context(),
-            kill=scenario.slurm.kill, round_s=scenario.round_s, label=scenario.label,
-        )  # fmt: skip
-        return driver.run(progress)
+        return _ideal(scenario, workload, spec).run(progress)
     context = None if scenario.driver == "stock" else scenario.context()
     return Simulation(workload, spec, scenario.slurm, context, label=scenario.label).run(progress)
+
+
+def _ideal(scenario: Scenario, workload: Workload, spec: ClusterSpec) -> IdealDriver | AllotDriver:
+    """The driver without a Slurm that suits the policy."""
+    context = scenario.context()
+    policy = context.policy
+    if scenario.durations not in DURATIONS:
+        raise TraceError(f"durations {scenario.durations!r}: one of {', '.join(DURATIONS)}")
+    needs.check(policy, workload, lossless=scenario.cost.lossless)
+    foresight = History() if scenario.durations == "history" else None
+    round_s = policy.round_s if scenario.round_s < 0 else scenario.round_s
+    if policy.allocation is None:
+        return IdealDriver(
+            workload, spec, context, kill=scenario.slurm.kill, round_s=round_s,
+            foresight=foresight, label=scenario.label,
+        )  # fmt: skip
+    return AllotDriver(
+        workload, spec, policy.allocation, scenario.physics, scenario.cost, round_s=round_s,
+        round_start_s=scenario.round_start_s, stamp_rounds=scenario.stamp_rounds,
+        foresight=foresight, label=scenario.label,
+    )  # fmt: skip
 
 
 def never_fits(job: TraceJob, spec: ClusterSpec) -> str:

@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
-from . import csvtraces, swf
+from . import csvtraces, slurmdump, swf
 from .errors import TraceError
+from .physics import curve_of
+from .sensitivity import PROFILES
 from .workload import BadRow, TraceJob, Workload
 
 Parser = Callable[[Iterable[str]], Iterator[tuple[int, TraceJob | str]]]
@@ -21,7 +23,11 @@ FORMATS: dict[str, Parser] = {
     "itp": csvtraces.itp,
     "synergy": csvtraces.synergy,
     "csv": csvtraces.own,
+    "sacct": slurmdump.parse,
 }
+
+DEMO = Path(__file__).with_name("demo.csv")
+"""A generated workload: ``sim generate --jobs 300 --cluster 4x8 --seed 5``."""
 
 LISTED = 20
 """Bad rows named in the message of an error."""
@@ -34,13 +40,17 @@ def read(
     max_gpus: int | None = None,
     on_bad: OnBad = "skip",
 ) -> Workload:
-    """A trace file (``.gz`` too); ``kind`` empty: guessed from name and head line.
+    """A trace file (``.gz`` too; ``demo``: the one that comes with the package).
+
+    ``kind`` empty: guessed from name and head line.
 
     Rows that cannot be (not a number, negative times, no run time, no GPUs, more than
     ``max_gpus``, an id twice) are left out and listed in ``Workload.bad``.
 
     :raises TraceError: unreadable, unknown format, no usable row, or a bad row with ``stop``.
     """
+    if path == Path("demo"):
+        path = DEMO
     try:
         lines = _lines(path)
     except (OSError, UnicodeDecodeError, EOFError) as error:
@@ -82,6 +92,11 @@ def problem(job: TraceJob, max_gpus: int | None = None) -> str:
         return f"{job.gpus} GPUs, the cluster has {max_gpus}"
     if job.limit_s is not None and job.limit_s <= 0:
         return f"time limit {job.limit_s}"
+    if job.speed:
+        try:
+            curve_of(job.speed)
+        except ValueError as error:
+            return str(error)
     return ""
 
 
@@ -117,6 +132,8 @@ def _guess(path: Path, lines: list[str]) -> str:
     for column, kind in marks.items():
         if column in head:
             return kind
-    if len(head) == 5 and head[1] in csvtraces.SYNERGY_ITERATION_S:
+    if {"submit", "state"} <= {h.lower() for h in "".join(lines[:1]).strip().split("|")}:
+        return "sacct"
+    if len(head) == 5 and head[1] in PROFILES:
         return "synergy"
     raise TraceError(f"{path}: unknown format; name one of {', '.join(FORMATS)}")

@@ -14,6 +14,8 @@
 | ``state`` | how the job ended in the trace (it runs for ``run_s`` all the same) |
 | ``checkpoint_s`` | seconds between checkpoints, 0: none, a restart begins from nothing |
 | ``restart_s`` | seconds a restart costs before work goes on |
+| ``speed`` | progress by GPU count, as in ``1:1 2:1.8 4:3.1``; empty: cannot change its size |
+| ``iterations`` | of training in all, 0: not known |
 | ``source_id`` | the id in the trace |
 """
 
@@ -47,6 +49,8 @@ class TraceJob:
     state: str = "COMPLETED"
     checkpoint_s: int = 0
     restart_s: int = 0
+    speed: str = ""
+    iterations: int = 0
     source_id: str = ""
 
 

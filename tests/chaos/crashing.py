@@ -1,8 +1,8 @@
 """``slurm-ext`` with one fault built in: dies, or dawdles, at one call of one function.
 
 usage: python crashing.py NAME:HOW:WHICH ARGS…  HOW is ``before`` or ``after`` (dies with exit
-code 9) or ``wait=SECONDS`` (dawdles before the call; the file $CHAOS_MARK appears then). WHICH is
-the number of the call, or a text: the first call that has it in its arguments.
+code 9) or ``wait`` (makes the file $CHAOS_MARK and waits before the call until somebody takes it
+away). WHICH is the number of the call, or a text: the first call that has it in its arguments.
 ``cut:before:TEXT``, ``cut:after:TEXT``, ``cut:half:N``: of the scontrol commands sent together or
 one by one, dies before or after the first that has the text, or halfway through the N-th batch.
 """
@@ -40,6 +40,16 @@ def _die() -> None:
     os._exit(9)
 
 
+def _wait() -> None:
+    """A test that forgets us is no reason to stay for ever."""
+    mark, end = Path(os.environ["CHAOS_MARK"]), time.monotonic() + 120
+    mark.touch()
+    while mark.exists():
+        if time.monotonic() > end:
+            os._exit(8)
+        time.sleep(0.02)
+
+
 def _wrapped(real: Callable[..., Any], how: str, which: str) -> Callable[..., Any]:
     calls = 0
 
@@ -50,9 +60,8 @@ def _wrapped(real: Callable[..., Any], how: str, which: str) -> Callable[..., An
         due = met and calls == (int(which) if which.isdigit() else 1)
         if due and how == "before":
             _die()
-        if due and how.startswith("wait="):
-            Path(os.environ["CHAOS_MARK"]).touch()
-            time.sleep(float(how.removeprefix("wait=")))
+        if due and how == "wait":
+            _wait()
         result = real(*args, **named)
         if due and how == "after":
             _die()

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.harness import Daemon, Slurm, wait_for
+from tests.live import script_of
 
 CRASHING = Path(__file__).with_name("crashing.py")
 NOTE = re.compile(r" ?\[slurm_ext;[^\]]*\]")
@@ -134,7 +135,8 @@ class Queue:
     wishes: dict[int, Wish] = field(default_factory=dict)
     checks: int = 0
 
-    def add(self, wish: Wish, *options: str, run_s: float = 1) -> int:
+    def add(self, wish: Wish, *options: str, run_s: float = 1, until: Path | None = None) -> int:
+        """Submit it; it sleeps ``run_s``, or until the file ``until`` appears."""
         words = ["--cpus-per-task=1", "--mem=100", f"--nodes={wish.nodes}", *options]
         if wish.begin_s:
             stamp = datetime.fromtimestamp(wish.begin_s, UTC).isoformat(timespec="seconds")
@@ -144,7 +146,7 @@ class Queue:
         words += ["--hold"] if wish.held else []
         done = subprocess.run(
             ["sbatch", "--parsable", "--output=/dev/null", "--chdir=/tmp", "--time=1", *words,
-             f"--wrap=sleep {run_s}"],
+             f"--wrap={script_of(run_s, until)}"],
             env={**self.slurm.env, "TZ": "UTC"}, text=True, capture_output=True, timeout=60,
             check=True,
         )  # fmt: skip
@@ -224,17 +226,13 @@ class Queue:
     def pending(self) -> int:
         return sum(one.pending and not wish.held for _, wish, one in self._with(read(self.slurm)))
 
-    def end(self, deadline_s: float, forgiven: frozenset[int] = frozenset()) -> dict[int, Seen]:
-        """Release what the users hold and wait until everything has COMPLETED.
-
-        ``forgiven``: what ran when slurmctld was killed; Slurm itself may lose its end.
-        """
+    def end(self, deadline_s: float) -> dict[int, Seen]:
+        """Release what the users hold and wait until everything has COMPLETED."""
         for job, wish in self.wishes.items():
             if wish.held:
                 self.slurm.run("scontrol", "release", str(job))
                 wish.held = False
-        jobs = [job for job in self.wishes if job not in forgiven]
-        self.slurm.wait_completed(jobs, deadline_s)
+        self.slurm.wait_completed(list(self.wishes), deadline_s)
         return read(self.slurm)
 
 

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.conftest import running
+from tests.chaos.conftest import SPEC
 from tests.chaos.rig import NOTE, SLACK_S, THOROUGH, Frail, Queue, Wish, read
-from tests.integration.harness import POLL_S, wait_for
+from tests.integration.harness import running, wait_for
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(1800)]
 
@@ -78,11 +78,12 @@ class Storm:
         """Run the daemon until the fault in it strikes."""
         self.feed()
         self.daemon.launch(point)
-        end = time.monotonic() + 15
-        while not (code := self.daemon.wait_dead(POLL_S)):
-            self.feed(8)
-            assert time.monotonic() < end, f"{point} never struck\n{self.daemon.log()}"
+        code = wait_for(self._dead, 15, f"{point} strikes", self.daemon.log)
         assert code == 9, (code, self.daemon.log())
+
+    def _dead(self) -> int:
+        self.feed(8)
+        return self.daemon.wait_dead(0)
 
     def crash_after(self, delay_s: float) -> None:
         self.feed()
@@ -117,7 +118,8 @@ class Storm:
 
     def _lapses(self) -> None:
         """Without anybody's help no lease outlives its length; holds are the janitor's."""
-        wait_for(lambda: not self._leased(), LEASE_S + SLACK_S, "leases lapse", self._leased)
+        wait_for(lambda: not self._leased(), LEASE_S + SLACK_S, "leases lapse", self._leased,
+                 exact=True)  # fmt: skip
         left = self.queue.left_behind(read(self.queue.slurm))
         kinds = ("held=", "ReqNodeList", "ExcNodeList", "AdminComment")
         found = {kind: sum(kind in line.split(": ", 2)[1] for line in left) for kind in kinds}
@@ -146,7 +148,7 @@ def storm(request: pytest.FixtureRequest) -> Iterator[Storm]:
     defer, _, rest = str(request.param).partition(",")
     base = Path(tempfile.mkdtemp(prefix="ch-d-", dir="/tmp"))
     try:
-        with running() as slurm:
+        with running(SPEC) as slurm:
             daemon = Frail(
                 slurm, base / "d", levers__defer=defer, levers__lease_s=LEASE_S,
                 levers__undo_notes="off" if rest else "auto",

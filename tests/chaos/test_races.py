@@ -13,7 +13,6 @@ from tests.integration.harness import Slurm, wait_for
 
 pytestmark = pytest.mark.slurm
 
-WAIT_S = 3
 Make = Callable[..., Frail]
 
 
@@ -43,7 +42,9 @@ def started_meanwhile(
     mark = tmp_path / "mark"
     queue = Queue(slurm)
     block = blocker(queue)
-    job = queue.add(Wish(nodes=2), "--gpus-per-node=8", *options, run_s=15)
+    job = queue.add(
+        Wish(nodes=2), "--gpus-per-node=8", "--time=10", *options, until=tmp_path / "never"
+    )
     beside.launch(point, mark)
     if "ReqNodeList" in point or "required" in point:
         wait_seen(slurm, job, "leased", lambda s: "[slurm_ext;" in s.admin_comment)
@@ -56,7 +57,8 @@ def started_meanwhile(
     else:
         wait_for(mark.exists, 20, "about to hold", beside.log)
         slurm.run("scancel", str(block))
-    before = wait_seen(slurm, job, "runs", lambda s: s.state == "RUNNING", WAIT_S + 5)
+    before = wait_seen(slurm, job, "runs", lambda s: s.state == "RUNNING", 8)
+    mark.unlink()
     written = beside.cycle()
     wait_for(lambda: beside.cycle() >= written + 3, 20, "the write is over", beside.log)
     return job, before, seen(slurm, job)
@@ -64,7 +66,7 @@ def started_meanwhile(
 
 @pytest.mark.parametrize("partition", ["gpu", "gpu,side"])
 @pytest.mark.parametrize(
-    "point", choice(["send:wait=4:ReqNodeList=n", "patch:wait=4:required_nodes=('"], 2)
+    "point", choice(["send:wait:ReqNodeList=n", "patch:wait:required_nodes=('"], 2)
 )
 def test_a_late_pin_takes_no_nodes_from_a_running_job(
     slurm: Slurm, frail: Make, tmp_path: Path, point: str, partition: str
@@ -76,7 +78,7 @@ def test_a_late_pin_takes_no_nodes_from_a_running_job(
     assert not beside.tracebacks(), beside.tracebacks()
 
 
-@pytest.mark.parametrize("point", choice(["send:wait=4:'hold'", "patch:wait=4:hold=True"], 2))
+@pytest.mark.parametrize("point", choice(["send:wait:'hold'", "patch:wait:hold=True"], 2))
 def test_a_late_hold_is_no_trap_for_a_running_job(
     slurm: Slurm, frail: Make, tmp_path: Path, point: str
 ) -> None:

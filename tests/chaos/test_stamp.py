@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import slurm_ext.slurm
-from tests.chaos.conftest import SPEC, running
+from tests.chaos.conftest import SPEC
 from tests.chaos.rig import NOTE, Frail, Queue, Wish, read
-from tests.integration.harness import Slurm, wait_for
+from tests.integration.harness import Slurm, running, wait_for
 
 pytestmark = pytest.mark.slurm
 

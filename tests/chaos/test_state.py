@@ -66,7 +66,7 @@ def test_full_disk_under_the_ledger(frail: Make, queue: Queue, small_disk: Path)
     wait_for(lambda: not beside.healthy(), 30, "says that it cannot go on", beside.log)
     rpcs = queue.slurm.rpc_counts().get("REQUEST_UPDATE_JOB", 0)
     wait_for(lambda: not leased(queue), LEASE_S + SLACK_S + 2, "leases lapse",
-             lambda: (leased(queue), beside.log()))  # fmt: skip
+             lambda: (leased(queue), beside.log()), exact=True)  # fmt: skip
     failure = str(beside.status()["failure"])
     assert "free space" in failure, failure
     assert queue.slurm.rpc_counts().get("REQUEST_UPDATE_JOB", 0) == rpcs, beside.log()

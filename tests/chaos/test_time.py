@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.conftest import running
+from tests.chaos.conftest import SPEC
 from tests.chaos.rig import SLACK_S, Frail, Queue, Wish, choice, read
-from tests.integration.harness import Slurm, wait_for
+from tests.integration.harness import Slurm, running, wait_for
 
 pytestmark = pytest.mark.slurm
 
@@ -34,7 +34,7 @@ def leased(queue: Queue) -> list[str]:
     return [x for x in queue.left_behind(read(queue.slurm)) if ": begins" in x]
 
 
-@pytest.mark.parametrize("point", ["entries:wait=2:3", "patch:wait=2:required_nodes=('"])
+@pytest.mark.parametrize("point", ["entries:wait:3", "patch:wait:required_nodes=('"])
 def test_frozen_past_the_lease(slurm: Slurm, frail: Make, tmp_path: Path, point: str) -> None:
     """Slurm goes on alone; what was planned before the sleep harms nobody afterwards."""
     block, queue = blocked(slurm, count=2, nodes=2)
@@ -51,6 +51,7 @@ def test_frozen_past_the_lease(slurm: Slurm, frail: Make, tmp_path: Path, point:
     # Its lease is over: Slurm starts it by itself.
     slurm.wait_state(jobs, {"RUNNING"}, LEASE_S + 2 * SLACK_S)
     before = {job: read(slurm)[job].nodes for job in jobs}
+    mark.unlink()
     os.kill(beside.process.pid, signal.SIGCONT)  # type: ignore[union-attr]
     beside.wait_cycles(3)
     after = read(slurm)
@@ -100,7 +101,7 @@ def odd_cluster(request: pytest.FixtureRequest) -> Iterator[Slurm]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("TZ", request.param)
         time.tzset()
-        with running() as slurm:
+        with running(SPEC) as slurm:
             slurm.env["TZ"] = request.param
             yield slurm
     time.tzset()
@@ -125,7 +126,7 @@ def test_leases_end_at_the_right_moment_in_an_odd_time_zone(
         assert all(now_s - SLACK_S <= end <= now_s + LEASE_S + SLACK_S for end in ends), ends
         beside.kill()
         wait_for(lambda: not leased(queue), LEASE_S + SLACK_S, "leases lapse",
-                 lambda: leased(queue))  # fmt: skip
+                 lambda: leased(queue), exact=True)  # fmt: skip
         beside.command("recover", "--fail-open")
         assert read(odd_cluster)[job].eligible_s == queue.wishes[job].begin_s
     finally:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from minislurm import Cluster, MissingProgramsError, NodeGroup, Param, Partition, Spec, programs
@@ -16,6 +12,7 @@ from slurm_ext.slurm.port import SlurmPort
 from slurm_ext.slurm.rest import RestOptions, RestSlurm
 from slurm_ext.slurm.rest_token import Token, from_command
 from slurm_ext.slurm.run import Runner
+from tests.live import booted
 
 from .driver import Driver
 
@@ -81,20 +78,8 @@ ADAPTERS: dict[str, Callable[[Cluster], SlurmPort]] = {
 
 @pytest.fixture(scope="session")
 def contract_cluster() -> Iterator[Cluster]:
-    if os.geteuid() != 0:
-        pytest.skip("the mini-Slurm must be started as root")
-    base = Path(tempfile.mkdtemp(prefix="contract-", dir="/tmp"))
-    base.chmod(0o755)
-    cluster = Cluster(base / "c", SPEC)
-    try:
-        try:
-            cluster.up()
-        except MissingProgramsError as error:
-            pytest.skip(f"no Slurm on this machine: {error}")
+    with booted(SPEC) as cluster:
         yield cluster
-    finally:
-        cluster.down(purge=True)
-        shutil.rmtree(base, ignore_errors=True)
 
 
 @pytest.fixture

@@ -4,27 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Callable, Mapping
-from typing import TypeVar
 
 from slurm_ext.model.job import Job
 from slurm_ext.model.observation import Observation
 from slurm_ext.slurm.port import SlurmPort
-
-T = TypeVar("T")
-POLL_S = 0.1
-
-
-def wait_for(look: Callable[[], T], good: Callable[[T], bool], what: str, limit_s: float = 30) -> T:
-    """The first look that is good; AssertionError with the last one after ``limit_s``."""
-    end = time.monotonic() + limit_s
-    while True:
-        seen = look()
-        if good(seen):
-            return seen
-        assert time.monotonic() < end, f"not within {limit_s:g} s: {what}; last seen {seen!r}"
-        time.sleep(POLL_S)
+from tests.live import wait_until
 
 
 class Driver:
@@ -64,7 +49,7 @@ class Driver:
             states = set(self.run("sinfo", "-h", "-o", "%T").split())
             return busy + " ".join(states - {"idle"})
 
-        wait_for(left, lambda rest: not rest.strip(), "an empty cluster", 60)
+        wait_until(left, lambda rest: not rest.strip(), 60, "an empty cluster")
 
 
 def job(port: SlurmPort, job_id: int) -> Job:
@@ -73,9 +58,9 @@ def job(port: SlurmPort, job_id: int) -> Job:
 
 
 def wait_job(port: SlurmPort, job_id: int, good: Callable[[Job], bool], what: str) -> Job:
-    return wait_for(lambda: job(port, job_id), good, f"job {job_id} {what}")
+    return wait_until(lambda: job(port, job_id), good, 30, f"job {job_id} {what}")
 
 
 def settled(port: SlurmPort) -> Observation:
     """A look without problems (two reads of a moment may differ by a job that just started)."""
-    return wait_for(port.observe, lambda seen: not seen.problems, "a look without problems", 10)
+    return wait_until(port.observe, lambda seen: not seen.problems, 10, "a look without problems")

@@ -12,8 +12,9 @@ from slurm_ext.model.job import BaseState, Job, JobKey
 from slurm_ext.model.ledger import UndoNote, with_note
 from slurm_ext.model.units import indices_of
 from slurm_ext.slurm.port import SlurmPort
+from tests.live import wait_until
 
-from .driver import Driver, job, settled, wait_for, wait_job
+from .driver import Driver, job, settled, wait_job
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
@@ -184,7 +185,7 @@ def test_a_hold_of_an_array_spares_its_running_tasks(port: SlurmPort, driver: Dr
     def tasks() -> list[Job]:
         return [one for one in port.observe().jobs if one.array_job_id == array]
 
-    wait_for(tasks, lambda seen: sum(t.state.running for t in seen) == 2, "two tasks running")
+    wait_until(tasks, lambda seen: sum(t.state.running for t in seen) == 2, 30, "two run")
     rest = next(one for one in tasks() if one.state.pending)
     assert port.patch([change(rest, hold=True)])[0].ok
     assert {(t.state.pending, t.priority == 0) for t in tasks()} == {(True, True), (False, False)}
@@ -196,7 +197,7 @@ def test_an_array_update_changes_only_what_waits(port: SlurmPort, driver: Driver
     def tasks() -> list[Job]:
         return [one for one in port.observe().jobs if one.array_job_id == array]
 
-    wait_for(tasks, lambda seen: sum(t.state.running for t in seen) == 2, "two tasks running")
+    wait_until(tasks, lambda seen: sum(t.state.running for t in seen) == 2, 30, "two run")
     before = {t.key: t.alloc for t in tasks() if t.state.running}
     rest = next(one for one in tasks() if one.state.pending)
     target = int(time.time()) + 500
@@ -295,11 +296,11 @@ def test_requeue_of_one_task_leaves_the_others(port: SlurmPort, driver: Driver) 
     def tasks() -> dict[str, Job]:
         return {one.address: one for one in port.observe().jobs if one.array_job_id == array}
 
-    wait_for(tasks, lambda seen: sum(t.state.running for t in seen.values()) == 2, "two running")
+    wait_until(tasks, lambda seen: sum(t.state.running for t in seen.values()) == 2, 30, "two run")
     other, task = (tasks()[f"{array}_{i}"] for i in (0, 1))
     assert port.requeue([(task.key, str(array))])[0].ok is False
     assert port.requeue([(task.key, task.address)])[0].ok
-    wait_for(tasks, lambda seen: seen[task.address].state.pending, "task 1 waits")
+    wait_until(tasks, lambda seen: seen[task.address].state.pending, 30, "task 1 waits")
     assert tasks()[other.address].state.running
     assert tasks()[other.address].restarts == 0
 

@@ -13,9 +13,10 @@ from slurm_ext.slurm.cli import CliOptions, CliSlurm
 from slurm_ext.slurm.fallback import Fallback
 from slurm_ext.slurm.rest import RestOptions, RestSlurm
 from slurm_ext.slurm.rest_token import Token
+from tests.live import wait_until
 
 from .conftest import HAS_REST, NO_REST, runner
-from .driver import Driver, settled, wait_for
+from .driver import Driver, settled
 
 pytestmark = [
     pytest.mark.slurm,
@@ -42,9 +43,10 @@ def test_over_tcp_the_same_is_seen_as_by_the_commands(
     driver.submit("-H", "--gpus=3", "-a", "0-4%2")
     running = driver.submit("-N2", "-n2", "-c4", "--gres=gpu:2", "-J", "naïve ✓")
     slurm = tcp(contract_cluster, good_token(driver))
-    wait_for(
+    wait_until(
         lambda: {job.job_id: job.state.running for job in slurm.observe().jobs},
         lambda seen: seen.get(running, False),
+        30,
         "a running job",
     )
     settled(slurm)
@@ -56,7 +58,7 @@ def test_bad_tokens(contract_cluster: Cluster, driver: Driver, kind: str) -> Non
     good = good_token(driver, "lifespan=1" if kind == "ended" else "lifespan=60")
     token = {"garbage": "a.b.c", "cut": good[:-9], "ended": good}[kind]
     slurm = tcp(contract_cluster, token)
-    said = wait_for(lambda: _error(slurm), bool, "a refusal", 10)
+    said = wait_until(lambda: _error(slurm), bool, 10, "a refusal")
     assert "token" in said
     assert token not in said
 
@@ -72,7 +74,7 @@ def test_a_stopped_controller_ends_the_call_at_its_deadline(
             slurm.observe()
     finally:
         contract_cluster.kill("slurmctld", "CONT")
-    wait_for(lambda: _error(slurm), lambda said: not said, "an answer again")
+    wait_until(lambda: _error(slurm), lambda said: not said, 30, "an answer again")
 
 
 def _error(slurm: RestSlurm) -> str:

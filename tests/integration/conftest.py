@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from minislurm import Cluster, MissingProgramsError, NodeGroup, Param, Partition, Spec
+from minislurm import NodeGroup, Param, Partition, Spec
 
-from .harness import Daemon, Slurm
+from .harness import Daemon, Slurm, running
 
 SHARED = Spec(
     name="shared",
@@ -27,27 +23,9 @@ SHARED = Spec(
     ),
     sched="tuned",
     priority="multifactor",
-    params=(Param("Licenses", "sim:4"),),
+    # A node that a test puts down stays down until the test resumes it.
+    params=(Param("Licenses", "sim:4"), Param("ReturnToService", "1")),
 )
-
-
-@contextmanager
-def running(spec: Spec) -> Iterator[Slurm]:
-    """A cluster in a directory of its own; gone without a trace afterwards."""
-    if os.geteuid() != 0:
-        pytest.skip("the mini-Slurm must be started as root")
-    base = Path(tempfile.mkdtemp(prefix="it-", dir="/tmp"))
-    base.chmod(0o755)
-    cluster = Cluster(base / "c", spec)
-    try:
-        try:
-            cluster.up()
-        except MissingProgramsError as error:
-            pytest.skip(f"no Slurm on this machine: {error}")
-        yield Slurm(cluster)
-    finally:
-        cluster.down(purge=True)
-        shutil.rmtree(base, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""A real mini-Slurm and a real daemon beside it, with waits that poll until a deadline."""
+"""A real mini-Slurm as its users see it, and a real daemon beside it."""
 
 from __future__ import annotations
 
@@ -9,39 +9,29 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from minislurm import Cluster
+from minislurm import Cluster, Spec
 
 from slurm_ext.daemon.client import ask
 from slurm_ext.errors import SlurmExtError
 from slurm_ext.slurm.text import parse_rpc_counts
+from tests.live import booted, script_of, wait_for
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE"}
-POLL_S = 0.15
 Row = dict[str, Any]
 
 
-def wait_for(
-    predicate: Callable[[], Any],
-    deadline_s: float,
-    what: str,
-    evidence: Callable[[], object] = lambda: "",
-) -> Any:
-    """What ``predicate`` gives once it is true; AssertionError with evidence after the deadline."""
-    end = time.monotonic() + deadline_s
-    while True:
-        found = predicate()
-        if found:
-            return found
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {deadline_s:g} s: {what}\n{evidence()}")
-        time.sleep(POLL_S)
+@contextmanager
+def running(spec: Spec) -> Iterator[Slurm]:
+    """A cluster of its own for a test, a module or a session."""
+    with booted(spec) as cluster:
+        yield Slurm(cluster)
 
 
 class Slurm:
@@ -75,12 +65,18 @@ class Slurm:
         null = subprocess.DEVNULL
         return subprocess.Popen(argv, env=self.env, cwd="/tmp", stdout=null, stderr=null)
 
-    def submit(self, *options: str, run_s: float = 1, user: str = "", script: str = "") -> int:
-        """``sbatch``; returns the job id. One task, a minute's limit unless told otherwise."""
+    def submit(
+        self, *options: str, run_s: float = 1, until: Path | None = None, user: str = "",
+        script: str = "",
+    ) -> int:  # fmt: skip
+        """``sbatch``; returns the job id. One task, a minute's limit unless told otherwise.
+
+        It runs ``run_s``, or until the file ``until`` appears, or does what ``script`` says.
+        """
         argv = ["sbatch", "--parsable", "--output=/dev/null", "--chdir=/tmp", "--time=1", *options]
         if script:
             return int(self.run(*argv, user=user, stdin=script).stdout)
-        return int(self.run(*argv, f"--wrap=sleep {run_s}", user=user).stdout)
+        return int(self.run(*argv, f"--wrap={script_of(run_s, until)}", user=user).stdout)
 
     def update(self, job: int | str, **values: object) -> None:
         words = [f"{key}={value}" for key, value in values.items()]

@@ -1,4 +1,4 @@
-"""The daemon as an Operator without root, and as an ordinary user in mode observe."""
+"""Beside accounting: the daemon as an Operator, as an ordinary user, and limits of a QOS."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from pathlib import Path
 from pwd import getpwnam
 
 import pytest
-from minislurm import NodeGroup, Spec, User
+from minislurm import NodeGroup, Param, Spec, User
 
 from slurm_ext.slurm.accounts import add_operator, remove_operator
 from slurm_ext.slurm.probe import probe
 from slurm_ext.slurm.run import Runner
+from tests.live import soon
 
 from .conftest import running
-from .harness import Daemon, Slurm, share_line
+from .harness import Daemon, Slurm, share_line, wait_for
 
 pytestmark = pytest.mark.slurm
 
@@ -29,8 +30,9 @@ SPEC = Spec(
     sched="tuned",
     users=(User(USER),),
     operator=OPERATOR,
+    params=(Param("AccountingStorageEnforce", "associations,limits,qos"),),
 )
-SMALL = ("--gpus-per-node=1", "--cpus-per-task=1", "--mem=100", "--begin=now+2")
+SMALL = ("--gpus-per-node=1", "--cpus-per-task=1", "--mem=100")
 
 
 @pytest.fixture(scope="module")
@@ -54,19 +56,24 @@ def directory(cluster: Slurm) -> Iterator[dict[str, Path]]:
     shutil.rmtree(base)
 
 
-def crowd(slurm: Slurm) -> list[int]:
-    """Jobs of an ordinary user: a filler, a whole-cluster job, and small ones behind it."""
+def crowd(slurm: Slurm, gate: Path) -> list[int]:
+    """Jobs of an ordinary user: a filler until ``gate`` appears, and what waits."""
     whole = ("--nodes=2", "--cpus-per-task=1", "--mem=100")
-    filler = slurm.submit(*whole, "--gpus-per-node=6", run_s=5, user=USER)
+    filler = slurm.submit(*whole, "--gpus-per-node=6", "--time=4", until=gate, user=USER)
     slurm.wait_state([filler], {"RUNNING"}, 20)
-    jobs = [slurm.submit(*whole, "--gpus-per-node=8", "--begin=now+2", user=USER)]
-    jobs += [slurm.submit(*SMALL, f"--time={n}", user=USER) for n in (12, 11, 10, 9)]
+    jobs = [slurm.submit(*whole, "--gpus-per-node=8", soon(2), user=USER)]
+    jobs += [slurm.submit(*SMALL, soon(2), f"--time={n}", user=USER) for n in (12, 11, 10, 9)]
     return [filler, *jobs]
 
 
 def test_operator_steers_without_root(cluster: Slurm, directory: dict[str, Path]) -> None:
+    gate = directory[USER].parent / "gate"
     with Daemon(cluster, directory[OPERATOR], user=OPERATOR, policy__name="sjf") as daemon:
-        jobs = crowd(cluster)
+        jobs = crowd(cluster, gate)
+        wait_for(
+            lambda: "lease" in {a["lever"] for a in daemon.actions()}, 20, "a lease", daemon.log
+        )
+        gate.touch()
         cluster.wait_completed(jobs, 60)
         daemon.wait_cycles(2)
         actions = daemon.actions()
@@ -90,8 +97,11 @@ def test_doctor_knows_the_operator(cluster: Slurm, directory: dict[str, Path]) -
 
 
 def test_ordinary_user_observes(cluster: Slurm, directory: dict[str, Path]) -> None:
+    gate = directory[USER].parent / "gate"
     with Daemon(cluster, directory[USER], user=USER, mode="observe") as daemon:
-        jobs = crowd(cluster)
+        jobs = crowd(cluster, gate)
+        daemon.wait_seen(jobs)
+        gate.touch()
         cluster.wait_completed(jobs, 60)
         daemon.wait_cycles(2)
         assert daemon.actions() == []
@@ -114,3 +124,36 @@ def test_setup_makes_an_operator_and_takes_it_back(cluster: Slurm) -> None:
     assert probe(runner, user="nobody", uid=65534, slurm_user="root").admin_level == "Operator"
     remove_operator(runner, "nobody")
     assert probe(runner, user="nobody", uid=65534, slurm_user="root").admin_level == "None"
+
+
+@pytest.fixture
+def tiny(cluster: Slurm) -> str:
+    """A QOS of two GPUs in all that the user may use."""
+    cluster.run("sacctmgr", "-i", "add", "qos", "tiny", "GrpTRES=gres/gpu=2", check=False)
+    cluster.run("sacctmgr", "-i", "modify", "user", USER, "set", "qos+=tiny", check=False)
+    wait_for(
+        lambda: "tiny" in cluster.run("scontrol", "show", "assoc_mgr", "flags=qos").stdout,
+        20, "slurmctld knows the QOS",
+    )  # fmt: skip
+    return "--qos=tiny"
+
+
+def test_what_slurm_refuses_blocks_nobody(cluster: Slurm, tiny: str, tmp_path: Path) -> None:
+    """First in line, let go, refused by its QOS: its room goes to others until Slurm takes it."""
+    one = ("--cpus-per-task=1", "--mem=100", "--begin=now+2")
+    with Daemon(cluster, tmp_path / "d", policy__name="fifo", backfill__kind="none") as daemon:
+        first = cluster.submit(tiny, *one, "--gpus-per-node=2", run_s=300, user=USER)
+        cluster.wait_state([first], {"RUNNING"}, 20)
+        refused = cluster.submit(tiny, *one, "--gpus-per-node=1", run_s=1, user=USER)
+        others = [cluster.submit(*one, f"--gpus-per-node={n}", run_s=60, user=USER) for n in (8, 6)]
+        # Sixteen GPUs: two run, one is refused, and fourteen only fit if it holds no room.
+        cluster.wait_state(others, {"RUNNING"}, 40)
+        levers = [a["lever"] for a in daemon.actions(refused)]
+        seen = daemon.decisions()[str(refused)]
+        print(f"\nrefused job: {levers}, {cluster.show(refused, 'Reason')}, {seen['reasons']}")
+        assert "release" in levers
+        assert seen["verdict"] == "ineligible"
+        assert [r["code"] for r in seen["reasons"]] == ["limit_in_slurm"]
+        cluster.run("scancel", str(first))
+        cluster.wait_completed([refused], 40)
+        assert daemon.errors() == []

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
+
+from tests.live import soon
 
 from .harness import ENDED, Daemon, Row, Slurm, wait_for
 
@@ -31,21 +34,23 @@ class Run:
     marked: list[int] = field(default_factory=list)
 
 
-def play(slurm: Slurm, daemon: Daemon, defer: str) -> Run:
+def play(slurm: Slurm, daemon: Daemon, defer: str, gate: Path) -> Run:
     run = Run(defer)
     whole = ("--nodes=4", "--cpus-per-task=1", "--mem=100")
-    filler = slurm.submit(*whole, "--gpus-per-node=6", run_s=8)
+    filler = slurm.submit(*whole, "--gpus-per-node=6", "--time=4", until=gate)
     slurm.wait_state([filler], {"RUNNING"}, 20)
-    promised = slurm.submit(*whole, "--gpus-per-node=8", "--begin=now+2")
-    soon = "--begin=now+2"
+    begin = soon(2)
+    promised = slurm.submit(*whole, "--gpus-per-node=8", begin)
     arrays = run.arrays
-    arrays["whole"] = slurm.submit(*TASK, soon, "--array=0-9")
-    arrays["split"] = slurm.submit(*TASK, soon, "--array=0-5")
+    arrays["whole"] = slurm.submit(*TASK, begin, "--array=0-9")
+    arrays["split"] = slurm.submit(*TASK, begin, "--array=0-5")
     slurm.update(f"{arrays['split']}_[2-3]", TimeLimit=9)
-    arrays["split_later"] = slurm.submit(*TASK, soon, "--array=0-5")
-    arrays["throttled"] = slurm.submit(*TASK, soon, "--array=0-5%2")
+    arrays["split_later"] = slurm.submit(*TASK, begin, "--array=0-5")
+    arrays["throttled"] = slurm.submit(*TASK, begin, "--array=0-5%2")
     wait_for(lambda: daemon.actions(arrays["split_later"]), 15, "a mark on the array", daemon.log)
     slurm.update(f"{arrays['split_later']}_[2-3]", TimeLimit=9)
+    daemon.wait_cycles(2)
+    gate.touch()
 
     def ended() -> bool:
         states = slurm.states([promised, *arrays.values()])
@@ -71,8 +76,9 @@ def run(
 ) -> Run:
     shared_cluster.clean()
     settings = {"policy__name": "fifo", "levers__defer": request.param}
-    with Daemon(shared_cluster, tmp_path_factory.mktemp("d"), **settings) as daemon:
-        found = play(shared_cluster, daemon, request.param)
+    directory = tmp_path_factory.mktemp("d")
+    with Daemon(shared_cluster, directory, **settings) as daemon:
+        found = play(shared_cluster, daemon, request.param, directory / "gate")
     for name, array in found.arrays.items():
         mine = {int(a.split("_")[0]) for a in found.states[name]} | {array}
         what = [(a["lever"], a["why"]) for a in found.actions if a["job_id"] in mine]
@@ -113,7 +119,7 @@ def test_array_on_an_empty_cluster_loses_no_time(
     slurm: Slurm, daemon: Callable[..., Daemon]
 ) -> None:
     beside = daemon(policy__name="fifo")
-    array = slurm.submit(*TASK, "--begin=now+2", "--array=0-9")
+    array = slurm.submit(*TASK, soon(2), "--array=0-9")
     eligible = slurm.show(array, "EligibleTime")["EligibleTime"]
     slurm.wait_completed([array], 30)
     starts = sorted(row["start"] for row in slurm.queue([array]).values())

@@ -5,8 +5,11 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+
+from tests.live import soon
 
 from .harness import Daemon, Slurm, wait_for
 
@@ -17,12 +20,13 @@ WHOLE = ("--nodes=4", "--cpus-per-task=1", "--mem=100")
 FIELDS = ("Priority", "EligibleTime", "ReqNodeList", "AdminComment", "Reason")
 
 
-def crowd(slurm: Slurm, daemon: Daemon, run_s: float = 100) -> tuple[list[int], list[int]]:
+def crowd(slurm: Slurm, daemon: Daemon, until: Path | None = None) -> tuple[list[int], list[int]]:
     """(filler and whole-cluster job, small jobs we hold back behind the promise)."""
-    filler = slurm.submit(*WHOLE, "--gpus-per-node=6", "--time=3", run_s=run_s)
+    filler = slurm.submit(*WHOLE, "--gpus-per-node=6", "--time=5", run_s=300, until=until)
     slurm.wait_state([filler], {"RUNNING"}, 20)
-    whole = slurm.submit(*WHOLE, "--gpus-per-node=8", "--begin=now+2")
-    small = [slurm.submit(*SMALL, "--begin=now+2") for _ in range(4)]
+    begin = soon(2)
+    whole = slurm.submit(*WHOLE, "--gpus-per-node=8", begin)
+    small = [slurm.submit(*SMALL, begin) for _ in range(4)]
     wait_for(
         lambda: {a["job_id"] for a in daemon.actions() if a["state"] == "ok"} >= set(small),
         20, "all small jobs deferred", daemon.log,
@@ -47,10 +51,11 @@ def runs_freely(slurm: Slurm, blocked: list[int], jobs: list[int]) -> None:
 
 
 def test_hold_lever_keeps_the_order_and_leaves_nothing_held(
-    slurm: Slurm, daemon: Callable[..., Daemon]
+    slurm: Slurm, daemon: Callable[..., Daemon], tmp_path: Path
 ) -> None:
     beside = daemon(policy__name="fifo", levers__defer="hold")
-    (filler, whole), small = crowd(slurm, beside, run_s=5)
+    (filler, whole), small = crowd(slurm, beside, until=tmp_path / "gate")
+    (tmp_path / "gate").touch()
     assert {a["lever"] for a in beside.actions(*small)} >= {"hold"}
     slurm.wait_completed([filler, whole, *small], 60)
     (first,) = start_times(slurm, [whole])
@@ -83,7 +88,7 @@ def test_leases_lapse_after_sigterm(slurm: Slurm, daemon: Callable[..., Daemon])
     blocked, small = crowd(slurm, beside)
     assert beside.stop(signal.SIGTERM) == 0
     assert future_begin(slurm, small) == small
-    wait_for(lambda: not future_begin(slurm, small), 6 + 1, "the leases to lapse")
+    wait_for(lambda: not future_begin(slurm, small), 6 + 1, "the leases to lapse", exact=True)
     runs_freely(slurm, blocked, small)
 
 

@@ -7,11 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.live import soon
+
 from .harness import Daemon, Slurm, wait_for
 
 pytestmark = pytest.mark.slurm
 
-CYCLES = 12
+CYCLES = 8
 UPDATES = ("REQUEST_UPDATE_JOB", "REQUEST_SUSPEND", "REQUEST_JOB_REQUEUE")
 
 
@@ -54,11 +56,8 @@ def test_standing_leases_cost_one_renewal_a_lease(
     whole = ("--nodes=4", "--cpus-per-task=1", "--mem=100")
     filler = slurm.submit(*whole, "--gpus-per-node=6", "--time=9", run_s=100)
     slurm.wait_state([filler], {"RUNNING"}, 20)
-    slurm.submit(*whole, "--gpus-per-node=8", "--begin=now+2")
-    small = [
-        slurm.submit("--gpus-per-node=1", "--mem=100", "--time=30", "--begin=now+2")
-        for _ in range(4)
-    ]
+    slurm.submit(*whole, "--gpus-per-node=8", soon(2))
+    small = [slurm.submit("--gpus-per-node=1", "--mem=100", "--time=30", soon(2)) for _ in range(4)]
     wait_for(lambda: set(slurm.marked()) >= set(small), 20, "leases on all four", beside.log)
     beside.wait_cycles(2)
     sent = beside.actions()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
-from .harness import Daemon, Row, Slurm, share_line
+from tests.live import soon
+
+from .harness import Daemon, Row, Slurm, share_line, wait_for
 
 pytestmark = pytest.mark.slurm
 
@@ -48,13 +51,13 @@ class Run:
     failed_cycles: list[Row] = field(default_factory=list)
 
 
-def play(slurm: Slurm, daemon: Daemon) -> Run:
+def play(slurm: Slurm, daemon: Daemon, gate: Path) -> Run:
     run = Run()
     whole = ("--nodes=4", "--cpus-per-task=1", "--mem=100")
-    filler = slurm.submit(*whole, "--gpus-per-node=6", run_s=8)
+    filler = slurm.submit(*whole, "--gpus-per-node=6", "--time=4", until=gate)
     slurm.wait_state([filler], {"RUNNING"}, 20)
-    jobs = [filler, slurm.submit(*whole, "--gpus-per-node=8", "--begin=now+2")]
-    small = ("--gpus-per-node=1", "--cpus-per-task=1", "--mem=100", "--time=10", "--begin=now+2")
+    jobs = [filler, slurm.submit(*whole, "--gpus-per-node=8", soon(3))]
+    small = ("--gpus-per-node=1", "--cpus-per-task=1", "--mem=100", "--time=10", soon(3))
     for text in TEXTS:
         jobs.append(slurm.submit(*small, f"--job-name={text}"))
         run.forged = jobs[-1] if text == FORGED else run.forged
@@ -64,10 +67,12 @@ def play(slurm: Slurm, daemon: Daemon) -> Run:
     slurm.update(run.full, AdminComment="x" * 1000)
     jobs.append(run.full)
     daemon.wait_seen(jobs)
+    wait_for(lambda: daemon.actions(run.full), 20, "a lease", daemon.log)
     daemon.wait_cycles(1)
     for verb in VERBS:
         run.outputs[" ".join(verb)] = daemon.command(*verb).stdout
     run.problems = daemon.status()["problems"]
+    gate.touch()
     slurm.wait_ended(jobs, 90)
     daemon.wait_cycles(2)
     run.ended = slurm.states(jobs)
@@ -84,8 +89,9 @@ def play(slurm: Slurm, daemon: Daemon) -> Run:
 @pytest.fixture(scope="module")
 def run(shared_cluster: Slurm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     shared_cluster.clean()
-    with Daemon(shared_cluster, tmp_path_factory.mktemp("d"), policy__name="fifo") as daemon:
-        yield play(shared_cluster, daemon)
+    directory = tmp_path_factory.mktemp("d")
+    with Daemon(shared_cluster, directory, policy__name="fifo") as daemon:
+        yield play(shared_cluster, daemon, directory / "gate")
 
 
 def test_every_job_completes(run: Run) -> None:

@@ -9,10 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
-from .harness import Daemon, Row, Slurm
+from tests.live import soon
+
+from .harness import Daemon, Row, Slurm, wait_for
 
 pytestmark = pytest.mark.slurm
 
@@ -57,32 +60,32 @@ def epoch(slurm: Slurm, job: int, key: str) -> int:
 
 
 def submit_all(slurm: Slurm, run: Run) -> None:
-    soon = "--begin=now+2"
+    begin = soon(2)
     jobs = run.jobs
     filler, whole = jobs["filler"], ("--nodes=4", "--cpus-per-task=1", "--mem=100")
-    jobs["whole"] = slurm.submit(*whole, "--gpus-per-node=8", "--time=2", soon)
-    jobs["ordinary"] = slurm.submit(*SMALL, soon, run_s=3)
+    jobs["whole"] = slurm.submit(*whole, "--gpus-per-node=8", "--time=2", begin)
+    jobs["ordinary"] = slurm.submit(*SMALL, begin, run_s=3)
     jobs["dependent"] = slurm.submit(*FOREIGN, f"--dependency=afterok:{filler}")
-    jobs["begin"] = slurm.submit(*SMALL, "--begin=now+14", run_s=3)
-    jobs["user_held"] = slurm.submit(*FOREIGN, soon)
+    jobs["begin"] = slurm.submit(*SMALL, soon(14), run_s=3)
+    jobs["user_held"] = slurm.submit(*FOREIGN, begin)
     slurm.run("scontrol", "uhold", str(jobs["user_held"]))
-    jobs["admin_held"] = slurm.submit(*FOREIGN, soon)
+    jobs["admin_held"] = slurm.submit(*FOREIGN, begin)
     slurm.run("scontrol", "hold", str(jobs["admin_held"]))
-    jobs["optout"] = slurm.submit(*FOREIGN, soon, "--comment=slurm_ext:off")
-    jobs["licence"] = slurm.submit(*FOREIGN, soon, "--licenses=sim:1")
-    jobs["het"] = slurm.submit(soon, script=HET)
-    jobs["partitions"] = slurm.submit(*SMALL, soon, "--partition=gpu,late", run_s=3)
-    jobs["exclusive"] = slurm.submit(*SMALL, soon, "--exclusive", run_s=3)
-    jobs["constraint"] = slurm.submit(*SMALL, soon, "--constraint=ib", run_s=3)
-    jobs["nodelist"] = slurm.submit(*SMALL, soon, "--nodelist=b1", run_s=3)
-    jobs["exclude"] = slurm.submit(*SMALL, soon, "--exclude=a1,b[1-2]", run_s=3)
+    jobs["optout"] = slurm.submit(*FOREIGN, begin, "--comment=slurm_ext:off")
+    jobs["licence"] = slurm.submit(*FOREIGN, begin, "--licenses=sim:1")
+    jobs["het"] = slurm.submit(begin, script=HET)
+    jobs["partitions"] = slurm.submit(*SMALL, begin, "--partition=gpu,late", run_s=3)
+    jobs["exclusive"] = slurm.submit(*SMALL, begin, "--exclusive", run_s=3)
+    jobs["constraint"] = slurm.submit(*SMALL, begin, "--constraint=ib", run_s=3)
+    jobs["nodelist"] = slurm.submit(*SMALL, begin, "--nodelist=b1", run_s=3)
+    jobs["exclude"] = slurm.submit(*SMALL, begin, "--exclude=a1,b[1-2]", run_s=3)
     run.before = {name: slurm.show(job, *FIELDS) for name, job in jobs.items()}
 
 
-def play(slurm: Slurm, daemon: Daemon) -> Run:
+def play(slurm: Slurm, daemon: Daemon, gate: Path) -> Run:
     run = Run()
     run.jobs["filler"] = slurm.submit(
-        "--nodes=4", "--gpus-per-node=6", "--cpus-per-task=1", "--mem=100", run_s=6
+        "--nodes=4", "--gpus-per-node=6", "--cpus-per-task=1", "--mem=100", "--time=4", until=gate
     )
     slurm.wait_state([run.jobs["filler"]], {"RUNNING"}, 20)
     submit_all(slurm, run)
@@ -92,13 +95,15 @@ def play(slurm: Slurm, daemon: Daemon) -> Run:
     }
     open_ones = {name: slurm.popen(*words) for name, words in commands.items()}
     daemon.wait_seen(list(run.jobs.values()))
-    daemon.wait_cycles(3)
+    wait_for(lambda: daemon.actions(run.jobs["ordinary"]), 20, "a lease", daemon.log)
+    daemon.wait_cycles(2)
     seen = daemon.decisions()
     for name, job in run.jobs.items():
         found = [d for d in seen.values() if d["job_id"] == job]
         if found:
             run.verdicts[name] = (found[0]["verdict"], found[0]["reasons"][0]["code"])
         run.waiting[name] = slurm.show(job, *FIELDS, "JobState")
+    gate.touch()
     held = [run.jobs["user_held"], run.jobs["admin_held"]]
     others = [job for job in run.jobs.values() if job not in held]
     slurm.wait_ended(others, 90)
@@ -125,8 +130,9 @@ def play(slurm: Slurm, daemon: Daemon) -> Run:
 @pytest.fixture(scope="module")
 def run(shared_cluster: Slurm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     shared_cluster.clean()
-    with Daemon(shared_cluster, tmp_path_factory.mktemp("d"), policy__name="fifo") as daemon:
-        found = play(shared_cluster, daemon)
+    directory = tmp_path_factory.mktemp("d")
+    with Daemon(shared_cluster, directory, policy__name="fifo") as daemon:
+        found = play(shared_cluster, daemon, directory / "gate")
         for name, job in found.jobs.items():
             what = [(a["lever"], a["why"]) for a in found.touched(name)]
             print(f"\n{name} {job}: {found.verdicts.get(name)} {found.nodes[name]} {what}", end="")

@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -38,6 +37,8 @@ from minislurm import cluster as cluster_module  # noqa: E402
 from minislurm import spec as spec_module  # noqa: E402
 from minislurm.layout import Layout  # noqa: E402
 from minislurm.ports import Ports, pick_ports  # noqa: E402
+
+from tests.live import wait_for  # noqa: E402
 
 T = TypeVar("T")
 SEARCH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
@@ -86,11 +87,7 @@ def new_dir() -> Iterator[Callable[[], Path]]:
 
 def until(look: Callable[[], T], what: str, timeout: float = 60.0) -> T:
     """Asks again and again until the answer is true."""
-    deadline = time.monotonic() + timeout
-    while not (found := look()):
-        assert time.monotonic() < deadline, f"in {timeout:.0f} s not seen: {what}"
-        time.sleep(0.1)
-    return found
+    return wait_for(look, timeout, what)
 
 
 def client(cluster: Cluster, *argv: str, user: str = "") -> str:

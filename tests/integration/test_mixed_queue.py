@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+
+from tests.live import soon
 
 from .harness import Daemon, Slurm, share_line
 
@@ -16,7 +19,7 @@ FIELDS = ("Priority", "EligibleTime", "ReqNodeList", "ExcNodeList", "AdminCommen
 
 def mixed(slurm: Slurm) -> list[int]:
     """Twelve submissions, 60 GPUs for 32: sizes, an array, two nodes at once."""
-    begin = "--begin=now+3"
+    begin = soon(3)
     one = ("--cpus-per-task=1", "--mem=100")
     wishes: tuple[tuple[tuple[str, ...], float], ...] = (
         (("--gpus-per-node=8", "--time=4"), 2),
@@ -96,19 +99,26 @@ def test_enforce_records_every_start(
 
 @pytest.mark.parametrize("policy", ["fifo", "sjf"])
 def test_starts_follow_the_planned_order(
-    slurm: Slurm, daemon: Callable[..., Daemon], policy: str
+    slurm: Slurm, daemon: Callable[..., Daemon], tmp_path: Path, policy: str
 ) -> None:
     """Jobs that each fill their partition, in mode order on one and enforce on the other."""
     beside = daemon(mode="order", partitions__late__mode="enforce", policy__name=policy,
                     backfill__kind="none")  # fmt: skip
     whole = ("--nodes=2", "--gpus-per-node=8", "--cpus-per-task=1", "--mem=100")
-    first = [slurm.submit(f"--partition={name}", *whole, run_s=5) for name in ("early", "late")]
+    gate = tmp_path / "gate"
+    first = [
+        slurm.submit(f"--partition={name}", *whole, "--time=4", until=gate)
+        for name in ("early", "late")
+    ]
     slurm.wait_state(first, {"RUNNING"}, 20)
     limits = (5, 3, 7, 1)
     jobs = {
         name: {slurm.submit(f"--partition={name}", *whole, f"--time={n}"): n for n in limits}
         for name in ("early", "late")
     }
+    beside.wait_seen([*jobs["early"], *jobs["late"]])
+    beside.wait_cycles(2)
+    gate.touch()
     slurm.wait_completed([*jobs["early"], *jobs["late"]], 60)
     for name, mine in jobs.items():
         started = sorted(mine, key=lambda job: slurm.show(job, "StartTime")["StartTime"])

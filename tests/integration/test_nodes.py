@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from tests.live import soon
+
 from .harness import Daemon, Row, Slurm, wait_for
 
 pytestmark = pytest.mark.slurm
@@ -35,12 +37,12 @@ class Run:
 
 def play(slurm: Slurm, daemon: Daemon) -> Run:
     run = Run()
-    soon = "--begin=now+2"
-    run.inside = slurm.submit(*WHOLE, "--reservation=theirs", "--begin=now+4", user="nobody")
+    begin = soon(2)
+    run.inside = slurm.submit(*WHOLE, "--reservation=theirs", soon(4), user="nobody")
     run.inside_before = slurm.show(run.inside, *KEPT)
-    run.on_drained = slurm.submit(*WHOLE, soon, "--nodelist=a1")
-    run.on_down = slurm.submit(*WHOLE, soon, "--nodelist=a2")
-    run.ours = [slurm.submit(*WHOLE, soon) for _ in range(3)]
+    run.on_drained = slurm.submit(*WHOLE, begin, "--nodelist=a1")
+    run.on_down = slurm.submit(*WHOLE, begin, "--nodelist=a2")
+    run.ours = [slurm.submit(*WHOLE, begin) for _ in range(3)]
     daemon.wait_seen([*run.ours, run.on_drained, run.on_down, run.inside])
     slurm.wait_ended([*run.ours, run.inside], 60)
     daemon.wait_cycles(2)

@@ -9,10 +9,15 @@ from pathlib import Path
 import pytest
 from minislurm import NodeGroup, Partition, Spec
 
+from tests.live import soon
+
 from .conftest import running
 from .harness import Daemon, Slurm, share_line, wait_for
 
 pytestmark = pytest.mark.slurm
+
+LONG_S = 600
+QUIET_S = 4.0
 
 Submission = Callable[[Slurm], list[int]]
 PLACES = Spec(
@@ -58,55 +63,54 @@ def beside(request: pytest.FixtureRequest, places: Slurm, tmp_path: Path) -> Ite
 
 
 def stranding(slurm: Slurm) -> list[int]:
-    options = ("--begin=now+3", "--partition=strand", "--gpus-per-node=1", "--mem=1000")
+    options = (soon(3), "--partition=strand", "--time=10", "--gpus-per-node=1", "--mem=1000")
     cpus = [12] + [1] * 15
-    return [slurm.submit(*options, f"--cpus-per-task={n}", run_s=60) for n in cpus]
+    return [slurm.submit(*options, f"--cpus-per-task={n}", run_s=LONG_S) for n in cpus]
 
 
 def packing(slurm: Slurm) -> list[int]:
-    options = ("--begin=now+3", "--partition=pack", "--mem=1000")
-    return [slurm.submit(*options, f"--gpus-per-node={n}", run_s=60) for n in (1, 2, 2)]
+    options = (soon(3), "--partition=pack", "--time=10", "--mem=1000")
+    return [slurm.submit(*options, f"--gpus-per-node={n}", run_s=LONG_S) for n in (1, 2, 2)]
 
 
 def twins(slurm: Slurm) -> list[int]:
-    options = ("--partition=twin", "--gpus-per-node=1")
+    options = ("--partition=twin", "--time=10", "--gpus-per-node=1")
     two = [
-        slurm.submit(*options, "--begin=now+3", "--cpus-per-task=10", "--mem=10000", run_s=60)
+        slurm.submit(*options, soon(3), "--cpus-per-task=10", "--mem=10000", run_s=LONG_S)
         for _ in range(2)
     ]
     slurm.wait_state(two, {"RUNNING"}, 20)
-    big = slurm.submit(*options, "--begin=now+3", "--cpus-per-task=20", "--mem=20000", run_s=60)
+    big = slurm.submit(*options, soon(3), "--cpus-per-task=20", "--mem=20000", run_s=LONG_S)
     return [*two, big]
 
 
-def settle(slurm: Slurm, jobs: list[int], quiet_s: float = 4.0) -> dict[int, str]:
-    """Job -> node once no job has started for a while after the first did."""
+def settle(slurm: Slurm, jobs: list[int], beside: str) -> dict[int, str]:
+    """Job -> node once all run; without a daemon, once no job has started for a while."""
     since, last = time.monotonic(), 0
 
-    def quiet() -> dict[int, str]:
+    def settled() -> dict[int, str]:
         nonlocal since, last
         queue = slurm.queue(jobs)
         nodes = {int(j): r["nodes"] for j, r in queue.items() if r["state"] == "RUNNING"}
         if len(nodes) != last:
             since, last = time.monotonic(), len(nodes)
-        stands = len(nodes) == len(jobs) or (nodes and time.monotonic() - since > quiet_s)
-        return nodes if stands else {}
+        quiet = beside == "alone" and time.monotonic() - since > QUIET_S
+        return nodes if len(nodes) == len(jobs) or quiet else {}
 
-    return dict(wait_for(quiet, 30, "the queue to settle", lambda: slurm.describe(jobs)))
+    return wait_for(settled, 30, "the queue to settle", lambda: slurm.describe(jobs))
 
 
 def test_no_gpu_is_stranded(places: Slurm, beside: str) -> None:
     jobs = stranding(places)
-    nodes = settle(places, jobs)
+    nodes = settle(places, jobs, beside)
     print(f"\nstranded GPUs, {beside}: {len(nodes)} of 16 run, the wide job on {nodes[jobs[0]]}")
     if beside == "daemon":
         assert nodes[jobs[0]] == "large1"
-        assert len(nodes) == 16
 
 
 def test_small_jobs_are_packed(places: Slurm, beside: str) -> None:
     a, b, c = jobs = packing(places)
-    nodes = settle(places, jobs)
+    nodes = settle(places, jobs, beside)
     print(f"\npacking, {beside}: A {nodes.get(a)}, B {nodes.get(b)}, C {nodes.get(c)}")
     if beside == "daemon":
         assert nodes[a] == nodes[b]
@@ -115,7 +119,7 @@ def test_small_jobs_are_packed(places: Slurm, beside: str) -> None:
 
 def test_twins_leave_room_for_the_big_job(places: Slurm, beside: str) -> None:
     one, two, big = jobs = twins(places)
-    nodes = settle(places, jobs)
+    nodes = settle(places, jobs, beside)
     print(f"\ntwins, {beside}: {nodes.get(one)}, {nodes.get(two)}, big job {nodes.get(big)}")
     if beside == "daemon":
         assert nodes[one] == nodes[two]

@@ -66,7 +66,7 @@ def test_estimates_are_ordered_and_bounded(
         assert found.point_s <= max(limit_s, elapsed_s)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6), st.integers(1, 255))
 def test_a_flipped_byte_is_refused_or_harmless(at: int, bits: int) -> None:
     samples, job = Samples(), Features("ann", "lab", gpus=1)

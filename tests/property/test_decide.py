@@ -87,7 +87,7 @@ def started(obs: Observation, step: Step) -> list[tuple[Job, object]]:
     ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(clusters(), KINDS)
 def test_nothing_is_oversubscribed(obs: Observation, kind: str) -> None:
     step = decide(obs, context(backfill=settings_of(kind)))
@@ -109,7 +109,7 @@ def test_nothing_is_oversubscribed(obs: Observation, kind: str) -> None:
         assert mem[n.name] <= n.mem_mib
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(clusters(), KINDS)
 def test_every_job_gets_exactly_one_decision_with_a_reason(obs: Observation, kind: str) -> None:
     step = decide(obs, context(backfill=settings_of(kind)))
@@ -117,7 +117,7 @@ def test_every_job_gets_exactly_one_decision_with_a_reason(obs: Observation, kin
     assert all(d.reasons for d in step.plan.decisions.values())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(clusters(), KINDS, st.randoms(use_true_random=False))
 def test_input_order_does_not_matter(obs: Observation, kind: str, random: object) -> None:
     jobs = list(obs.jobs)
@@ -126,7 +126,7 @@ def test_input_order_does_not_matter(obs: Observation, kind: str, random: object
     assert decide(obs, ctx).plan == decide(replace(obs, jobs=tuple(jobs)), ctx).plan
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(clusters(), KINDS)
 def test_the_request_is_met_exactly(obs: Observation, kind: str) -> None:
     step = decide(obs, context(backfill=settings_of(kind)))
@@ -146,7 +146,7 @@ def test_the_request_is_met_exactly(obs: Observation, kind: str) -> None:
             assert all(request.gpu_type in types[s.node] for s in shares)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(clusters())
 def test_easy_never_starts_what_would_delay_the_first_fence(obs: Observation) -> None:
     """Replay the plan to the fence's moment: the promised placement must still fit then."""
@@ -174,7 +174,7 @@ def test_easy_never_starts_what_would_delay_the_first_fence(obs: Observation) ->
         assert cpus_free[share.node] >= share.cpus
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(clusters(), KINDS)
 def test_entries_and_patches_belong_together(obs: Observation, kind: str) -> None:
     step = decide(obs, context(backfill=settings_of(kind)))

@@ -181,7 +181,7 @@ def rich(draw: st.DrawFn) -> tuple[Observation, SiteTopology]:
     return obs, SiteTopology(groups, tree, rates)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(rich())
 def test_nothing_is_oversubscribed_with_a_topology(known: tuple[Observation, SiteTopology]) -> None:
     obs, site = known
@@ -200,7 +200,7 @@ def test_nothing_is_oversubscribed_with_a_topology(known: tuple[Observation, Sit
     assert all(cpus >= 0 and mem >= 0 for cpus, mem, _ in free.values())
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(rich(), st.randoms(use_true_random=False))
 def test_order_of_nodes_and_jobs_does_not_matter(
     known: tuple[Observation, SiteTopology], order: random.Random
@@ -214,7 +214,7 @@ def test_order_of_nodes_and_jobs_does_not_matter(
     assert decide(obs, ctx).plan == decide(turned, ctx).plan
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(rich())
 def test_topology_survives_a_snapshot(known: tuple[Observation, SiteTopology]) -> None:
     obs, site = known

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from slurm_ext.engine.earliest import moments
 from slurm_ext.engine.pool import Demand, Pool
-from slurm_ext.engine.profile import Profile, Release, Token
+from slurm_ext.engine.profile import Profile, Token
+from slurm_ext.engine.steps import Release
 from slurm_ext.model.job import NodeShare
 from slurm_ext.model.observation import Controller
 from tests.builders import NOW, job, node
@@ -87,7 +88,7 @@ def shown(profile: Profile, i: int, at_s: int) -> list[int]:
     return [*values[:-1], -values[-1]]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(worlds(), st.data())
 def test_every_second_is_as_counted(world: World, data: st.DataObject) -> None:
     profile, tokens = world.profile()
@@ -100,7 +101,7 @@ def test_every_second_is_as_counted(world: World, data: st.DataObject) -> None:
             assert shown(profile, i, at_s) == list(counted.values())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(worlds(), st.lists(st.integers(1, 2 * HORIZON), min_size=1, max_size=4), st.data())
 def test_a_window_is_the_least_of_its_seconds(
     world: World, lengths: list[int], data: st.DataObject
@@ -159,7 +160,7 @@ def fits(world: World, demand: Demand, at_s: int, duration_s: int) -> bool:
     return sum(u for u in units if u > 0) >= wanted
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(worlds(), demands(), st.integers(1, HORIZON), st.integers(0, 5))
 def test_the_earliest_start_is_the_earliest(
     world: World, demand: Demand, duration_s: int, later_s: int
@@ -167,7 +168,7 @@ def test_the_earliest_start_is_the_earliest(
     profile, _ = world.profile()
     everywhere = np.ones(len(world.pool.nodes), dtype=np.bool_)
     after_s = NOW + later_s
-    found = moments(profile, demand, everywhere, (), duration_s, after_s).tolist()
+    found = moments(profile, demand, everywhere, (), duration_s, after_s)[0].tolist()
     counted = [
         t for t in range(after_s, NOW + 2 * HORIZON + 2) if fits(world, demand, t, duration_s)
     ]

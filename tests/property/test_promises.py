@@ -105,7 +105,7 @@ def plays(draw: st.DrawFn, kinds: Sequence[str], newcomers: bool = False) -> Pla
     return Play(nodes, jobs, runs, context(mode=Mode.OBSERVE, backfill=backfill))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(plays(["easy", "conservative", "slack"]))
 def test_no_promise_is_broken_while_limits_hold(play: Play) -> None:
     """Jobs may end early; nobody comes in between. The bound with slack is the latest start."""
@@ -117,7 +117,7 @@ def test_no_promise_is_broken_while_limits_hold(play: Play) -> None:
     assert not late
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(plays(["conservative"]), st.integers(0, 5), st.integers(1, 4))
 def test_conservative_delays_nobody_for_a_newcomer(play: Play, at: int, gpus: int) -> None:
     """Not even for one that the policy puts in front."""
@@ -134,7 +134,7 @@ def test_conservative_delays_nobody_for_a_newcomer(play: Play, at: int, gpus: in
     assert {k: s for k, s in promised.items() if play.started.get(k, 0) > s} == {}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(plays(["easy", "conservative"]))
 def test_whoever_is_behind_changes_nothing_ahead(play: Play) -> None:
     """One decision of all kinds: the queue cut off after each job decides the same for those left.
@@ -148,7 +148,7 @@ def test_whoever_is_behind_changes_nothing_ahead(play: Play) -> None:
             assert part.decisions[one.key].start_s == whole.decisions[one.key].start_s
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(plays(["easy", "conservative", "slack"]), st.data())
 def test_nothing_is_oversubscribed_at_any_time(play: Play, data: st.DataObject) -> None:
     """All that runs, starts and is promised, second by second of the plan."""
@@ -174,7 +174,7 @@ def test_nothing_is_oversubscribed_at_any_time(play: Play, data: st.DataObject) 
                 assert sum(s.mem_mib for s in here) <= n.mem_mib
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(plays(["easy", "conservative", "slack"]), st.sampled_from(["p50", "p90"]))
 def test_predictions_never_starve_a_promised_job(play: Play, durations: str) -> None:
     """Predictions of a tenth of the limits; yet everybody starts, and the limits bound it all."""
@@ -190,7 +190,7 @@ def test_predictions_never_starve_a_promised_job(play: Play, durations: str) -> 
     assert not play.waiting
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(plays(["easy", "conservative"]), st.data())
 def test_asking_for_less_never_starts_later(play: Play, data: st.DataObject) -> None:
     """For the last job of the queue: nobody behind it could be helped by its asking for more."""

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.sim import traces
+from slurm_ext.sim.cluster import ClusterSpec
 from slurm_ext.sim.errors import TraceError
+from slurm_ext.sim.generate import Shape, generate
 from slurm_ext.sim.workload import TraceJob, Workload, request_of
 from tests.sim.helpers import data
 
@@ -45,7 +47,7 @@ def test_gz(tmp_path: Path) -> None:
         ("itp.csv", "job_id,submission_time,duration,num_gpu\nab-c,5,60,4\n",
          TraceJob(1, 5, 60, 4, source_id="ab-c")),
         ("static.csv", "3,gnmt,0.5,1000,2\n",
-         TraceJob(1, 0, 120, 2, model="gnmt", source_id="3")),
+         TraceJob(1, 0, 120, 2, model="gnmt", iterations=1000, source_id="3")),
         ("own.csv", "job_id,submit_s,run_s,gpus,model\n9,5,60,4,bert\n",
          TraceJob(9, 5, 60, 4, model="bert")),
     ],
@@ -134,7 +136,8 @@ def test_unknown_format_names_the_known(tmp_path: Path) -> None:
 
 
 def test_written_and_read_again_it_is_the_same(tmp_path: Path) -> None:
-    job = TraceJob(3, 7, 60, 4, None, 2, 8, 1000, "a100", "u,1", "p", 'm"x', "FAILED", 5, 6, "s")
+    job = TraceJob(3, 7, 60, 4, None, 2, 8, 1000, "a100", "u,1", "p", 'm"x', "FAILED", 5, 6,
+                   "1:1 4:3.5", 70, "s")  # fmt: skip
     workload = Workload.of("x", [job, TraceJob(1, 7, 60, 4, 90)])
     traces.write(workload, tmp_path / "w.csv")
     assert traces.read(tmp_path / "w.csv").jobs == workload.jobs
@@ -178,3 +181,27 @@ def test_limit_rules() -> None:
     workload = Workload.of("x", [TraceJob(1, 0, 60, 1), TraceJob(2, 0, 60, 1, 500)])
     assert [j.limit_s for j in workload.with_limits("exact").jobs] == [60, 60]
     assert [j.limit_s for j in workload.with_limits("requested", 900).jobs] == [900, 500]
+
+
+SACCT = """JobIDRaw|User|State|Submit|Start|End|ElapsedRaw|TimelimitRaw|AllocNodes|AllocTRES|JobName
+7|ann|COMPLETED|2026-03-01T10:00:00|2026-03-01T10:05:00|2026-03-01T10:15:00|600|60|1|cpu=8,mem=32G,node=1,gres/gpu=2,gres/gpu:a100=2|train
+8|bob|TIMEOUT|2026-03-01T09:00:00|2026-03-01T09:00:10|2026-03-01T10:00:10|3600|60|1|cpu=8,mem=32G,node=1,gres/gpu=1|x
+9|bob|COMPLETED|2026-03-01T09:00:00|2026-03-01T09:00:10|2026-03-01T10:00:10|3600|60|1|cpu=8,mem=32G,node=1|y
+10|bob|COMPLETED|2026-03-01T09:00:00
+"""
+
+
+def test_a_dump_of_sacct_gives_each_attempt_as_a_job(tmp_path: Path) -> None:
+    found = read(tmp_path, "dump.txt", SACCT)
+    assert [(j.source_id, j.submit_s, j.run_s, j.gpus, j.limit_s, j.user) for j in found.jobs] == [
+        ("8", 0, 3600, 1, 3600, "bob"), ("7", 3600, 600, 2, 3600, "ann"),
+    ]  # fmt: skip
+    assert [(b.line, b.why) for b in found.bad] == [(5, "4 fields, expected 11"), (4, "0 GPUs")]
+
+
+def test_the_trace_that_comes_with_the_package() -> None:
+    found = traces.read(Path("demo"), max_gpus=32, on_bad="stop")
+    assert len(found.jobs) == 300
+    assert any(j.speed for j in found.jobs)
+    made = generate(Shape(jobs=300), ClusterSpec.parse("4x8"), 5)
+    assert found.jobs == made.jobs

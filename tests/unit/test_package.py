@@ -55,6 +55,9 @@ def test_the_wheel_has_one_top_level_name(wheel: list[str]) -> None:
         "slurm_ext/sbatch_templates/__init__.py",
         "slurm_ext/daemon/config_schema.json",
         "slurm_ext/slurm/lua/job_submit.lua",
+        "slurm_ext/annotate/schema.json",
+        "slurm_ext/sbatch_templates/trainer.py",
+        "slurm_ext/sbatch_templates/jax.sbatch",
     ],
 )
 def test_the_wheel_holds(wheel: list[str], name: str) -> None:

@@ -5,10 +5,22 @@
 -- that is down or observes changes nothing, and the lease lapses by itself. The note in the
 -- AdminComment says that the begin time is not the user's. Reads one small file, asks nobody.
 --
--- Install: JobSubmitPlugins=lua in slurm.conf, this file beside it; set the two values below.
+-- Puts ##SLURM_EXT lines of scripts into the job's comment, whether a daemon lives or not.
+--
+-- Install: JobSubmitPlugins=lua in slurm.conf, this file and slurm_ext_annotate.lua beside it; set
+-- the two values below.
 
 local HEARTBEAT = "/run/slurm_ext/heartbeat"
 local PARTITIONS = nil -- nil: all in mode enforce, or a table such as { gpu = true, debug = true }
+
+local HERE = string.match(debug.getinfo(1, "S").source, "^@(.*/)") or "/etc/slurm/"
+
+local function annotate(job_desc)
+    if not job_desc.script or job_desc.script == "" then return end
+    local merged = dofile(HERE .. "slurm_ext_annotate.lua").comment_for(
+        job_desc.comment, job_desc.script, function(text) slurm.log_user("%s", text) end)
+    if merged then job_desc.comment = merged end
+end
 
 local function read_heartbeat(now)
     local file = io.open(HEARTBEAT, "r")
@@ -72,6 +84,7 @@ local function ours(job_desc, part_list, enforced)
 end
 
 function slurm_job_submit(job_desc, part_list, submit_uid)
+    pcall(annotate, job_desc)
     local now = os.time()
     local fine, interval, enforced = pcall(read_heartbeat, now)
     if fine and interval and ours(job_desc, part_list, enforced) then
