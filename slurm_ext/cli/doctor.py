@@ -52,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
         skew_s=found.skew_s,
         differences=tuple(port.crosscheck()),
         history=estimator.state,
+        ways=port.check(),
     )
     findings = examine(facts, config)
     if args.json:

@@ -159,12 +159,18 @@ class HistoryConfig:
 
 @dataclass(frozen=True, slots=True)
 class SlurmConfig:
-    """Section ``slurm``; empty paths: Slurm's own."""
+    """Section ``slurm``; empty paths: Slurm's own. ``rest_*``: slurmrestd, if there is one."""
 
     backend: str
     bin_dir: str
     slurm_conf: str
     format: str
+    rest_url: str
+    rest_user: str
+    rest_token_file: str
+    rest_token_command: str
+    rest_ca_file: str
+    rest_max_jobs: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,22 @@ FACTOR_LOOK_EVERY = 20
 """Cycles between two readings of every SiteFactor: the ledger is usually right about them."""
 
 
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Put garbage collection off until the cycle is over.
+
+    With 10,000 jobs it comes some 170 times a cycle and takes a third of the time of decide();
+    what a cycle leaves behind is freed by reference counts anyway.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 @dataclass(frozen=True, slots=True)
 class CycleResult:
     """What one cycle saw, knew, decided and did; ``starts`` it noticed."""
@@ -95,6 +111,7 @@ class Runner:
         self.config = config
         self._tokens = Tokens(config.levers.write_tokens_per_s, config.levers.write_burst)
 
+    @_no_collection()
     def run(self) -> CycleResult:
         """One cycle.
 
