@@ -41,7 +41,7 @@ def found(
     jobs = tuple(job(i) for i in range(1, waiting + 1))
     obs = Observation(obs.now_s, obs.controller, jobs, obs.nodes, obs.partitions, (), problems)
     controller = Controller(version, "c", {**GOOD, **(config or {})})
-    facts = Facts(controller, obs, level, skew, differences, ways)
+    facts = Facts(controller, obs, level, skew, differences, ways=ways)
     settings = load(Path("/dev/null"), {"mode": "enforce", **(overrides or {})})
     return {f.code: f.level for f in examine(facts, settings)}
 
