@@ -173,3 +173,8 @@ def _view(waiting: Job) -> JobView:
     found = look_at(waiting, observation([node("n1")], [waiting]), context("multifactor"))
     assert isinstance(found, JobView)
     return found
+
+
+def test_a_whole_number_beyond_all_floats_is_refused() -> None:
+    with pytest.raises(PolicyError, match=r"weight_age: too large"):
+        get("multifactor").with_parameters({"weight_age": 10**400})
