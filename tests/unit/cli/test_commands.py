@@ -261,3 +261,18 @@ def test_a_socket_path_that_is_too_long(
 )
 def test_what_run_times_are_planned_with(history: HistoryState, says: str) -> None:
     assert run_times({"history": asdict(history), "at_s": 8200}) == says
+
+
+@pytest.mark.parametrize("option", ["--json", "--csv", "--html"])
+def test_a_file_that_cannot_be_written_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    nowhere = str(tmp_path / "no" / "such")
+    assert main(["sim", "run", "--jobs", "2", option, nowhere]) == 1
+    assert f"{nowhere}: No such file or directory; name another path" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("load", ["nan", "inf", "0"])
+def test_a_load_that_cannot_be_is_refused(capsys: pytest.CaptureFixture[str], load: str) -> None:
+    assert main(["sim", "run", "--jobs", "2", "--load", load]) == 2
+    assert "load: above 0 and finite" in capsys.readouterr().err
