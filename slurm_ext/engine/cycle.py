@@ -14,7 +14,7 @@ from slurm_ext.model.observation import Observation
 from . import guard
 from .explain import reason
 from .forecast import forecasts
-from .frontier import exposed_free, frontier, plugs
+from .frontier import exposed_free, frontier, overtaking, plugs
 from .mix import job_mix
 from .planner import Planner
 from .policy import beside
@@ -81,6 +81,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
     reconciler = Reconciler(
         obs.now_s, ctx.levers, planner.decisions, exposed, can_rank,
         limit=ctx.guard.max_patches_per_cycle, plugs=plugs(planner, in_order),
+        overtaking=overtaking(planner, in_order) if ctx.levers.pin else frozenset(),
     )  # fmt: skip
     reconciler.run(in_order, asides, occupying)
     reconciler.keep_up(ctx.ledger, in_order)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from slurm_ext.model.decision import Mode, Verdict
 from slurm_ext.model.job import JobKey
 from slurm_ext.model.units import EpochS
@@ -13,7 +15,7 @@ from .pool import Free
 from .search import possible
 from .settings import LeverSettings
 from .steps import Release
-from .view import JobView
+from .view import JobView, pinnable
 
 
 def exposed_free(planner: Planner, before: Free, soon: Sequence[Release], until_s: EpochS) -> Free:
@@ -42,6 +44,26 @@ def plugs(planner: Planner, views: Sequence[JobView]) -> frozenset[JobKey]:
         for name in view.job.partitions:
             first.setdefault(name, view.key)
     return frozenset(first.values())
+
+
+def overtaking(planner: Planner, views: Sequence[JobView]) -> frozenset[JobKey]:
+    """Unpinned jobs told to start that could take the nodes of a start ahead of them.
+
+    Slurm places them as it likes, at once if nothing holds them, while a job with a pin has to be
+    taken hold of first. Until those ahead are seen running these must not be let go.
+    """
+    found: list[JobKey] = []
+    promised = np.zeros(len(planner.pool.nodes), dtype=np.bool_)
+    for view in views:
+        decision = planner.decisions[view.key]
+        starts = decision.verdict in (Verdict.START, Verdict.STARTING)
+        if view.mode is not Mode.ENFORCE or not starts or decision.placement is None:
+            continue
+        if pinnable(view.job, view.entry):
+            promised[[planner.pool.index[name] for name in decision.placement.nodes]] = True
+        elif decision.verdict is Verdict.START and (planner.allowed(view).nodes & promised).any():
+            found.append(view.key)
+    return frozenset(found)
 
 
 def frontier(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from .blocked import Blocked
 from .earliest import moments
 from .explain import bandwidth, reason
 from .policy import Policy
-from .pool import Demand, Pool, demand_of
+from .pool import Demand, Free, Pool, demand_of
 from .profile import Profile, Token
 from .promises import Promises
 from .search import place, repeated
@@ -128,9 +128,11 @@ class Planner:
             nodes = nodes.copy()
             for i, node in enumerate(self.pool.nodes):
                 nodes[i] &= node.name in entry.planned_nodes
-        found = place(self.pool, self.pool.free, demand, nodes, self.policy.placement)
-        if found:
-            self._occupy(view, found[0], view.duration_s)
+        # Slurm starts every task of an array that fits: it was let go whole.
+        _, found, _ = self._fill(
+            view, demand, replace(allowed, nodes=nodes, required=()),
+            self._most_tasks(view), view.duration_s, lambda: self.pool.free,
+        )  # fmt: skip
         age_s = self.obs.now_s - (entry.released_s or self.obs.now_s)
         self.decisions[view.key] = Decision(
             view.key, Verdict.STARTING, (reason("let_go", Stage.RECONCILE, ago_s=age_s),),
@@ -218,29 +220,15 @@ class Planner:
 
         An array is let go whole, so either all of its tasks that fit may start, or none.
         """
-        job = view.job
-        count = max(1, job.array_count)
-        if job.array_throttle:
-            running = self._throttles.get(job.array_job_id or job.job_id, 0)
-            count = min(count, max(0, job.array_throttle - running))
-            if not count:
-                return 0, [], reason("array_throttled", Stage.VIEW, throttle=job.array_throttle)
-        first: list[Placement] = []
+        count = self._most_tasks(view)
+        if not count:
+            throttle = view.job.array_throttle
+            return 0, [], reason("array_throttled", Stage.VIEW, throttle=throttle)
         mark = self.pool.checkpoint() if count > 1 else None
-        placed, tokens = 0, list[Token]()
         end_s = view.eligible_s + hole_s
-        while placed < count:
-            free = self.profile.window(end_s)
-            found = place(
-                self.pool, free, demand, allowed.nodes, self.policy.placement,
-                required=allowed.required, alternatives=0 if placed else ALTERNATIVES,
-            )  # fmt: skip
-            if not found:
-                break
-            first = first or found
-            taken, placement = repeated(self.pool, free, demand, found[0], count - placed)
-            tokens.append(self._occupy(view, placement, hole_s))
-            placed += taken
+        placed, first, tokens = self._fill(
+            view, demand, allowed, count, hole_s, lambda: self.profile.window(end_s), ALTERNATIVES
+        )
         if 0 < placed < count and self.blocked.held_back(demand, allowed):
             assert mark is not None
             self.pool.rollback(mark)
@@ -254,6 +242,43 @@ class Planner:
                 fence_job=key.job_id if key else None,
             )  # fmt: skip
         return placed, first, None
+
+    def _most_tasks(self, view: JobView) -> int:
+        """Tasks that may start together; 1 for a job that is no array."""
+        job = view.job
+        count = max(1, job.array_count)
+        if job.array_throttle:
+            running = self._throttles.get(job.array_job_id or job.job_id, 0)
+            count = min(count, max(0, job.array_throttle - running))
+        return count
+
+    def _fill(
+        self,
+        view: JobView,
+        demand: Demand,
+        allowed: Allowed,
+        count: int,
+        duration_s: int,
+        free_now: Callable[[], Free],
+        alternatives: int = 0,
+    ) -> tuple[int, list[Placement], list[Token]]:
+        """Occupy room for up to ``count`` tasks: how many fit, the first one's placements, what
+        was taken of the profile."""
+        first: list[Placement] = []
+        placed, tokens = 0, list[Token]()
+        while placed < count:
+            free = free_now()
+            found = place(
+                self.pool, free, demand, allowed.nodes, self.policy.placement,
+                required=allowed.required, alternatives=0 if placed else alternatives,
+            )  # fmt: skip
+            if not found:
+                break
+            first = first or found
+            taken, placement = repeated(self.pool, free, demand, found[0], count - placed)
+            tokens.append(self._occupy(view, placement, duration_s))
+            placed += taken
+        return placed, first, tokens
 
     # -- a job that cannot start ---------------------------------------------------------
 

@@ -17,7 +17,7 @@ from slurm_ext.model.units import EpochS
 from .ladder import rungs
 from .restore import empty, note_of, restoration, tidying
 from .settings import LeverSettings
-from .view import Aside, JobView
+from .view import Aside, JobView, pinnable
 
 
 @dataclass(slots=True)
@@ -26,6 +26,7 @@ class Reconciler:
 
     ``frontier``: waiting jobs Slurm could start before the next cycle; only these are deferred.
     ``plugs``: the first blocked job of each partition; outside the frontier it must be seen.
+    ``overtaking``: jobs to start that would take the room of others; held until those run.
     ``can_rank``: SiteFactor has an effect here (priority/multifactor).
     ``entries``: the changed ledger entries, to be committed before the patches are sent.
     ``limit``: patches at most (0: any number); what is over it is not sent and not in the ledger.
@@ -41,6 +42,7 @@ class Reconciler:
     entries: dict[JobKey, LedgerEntry] = field(default_factory=dict)
     limit: int = 0
     plugs: frozenset[JobKey] = frozenset()
+    overtaking: frozenset[JobKey] = frozenset()
     captured: bool = False
     dropped: int = 0
     _factors: dict[JobKey, int] = field(default_factory=dict)
@@ -122,6 +124,9 @@ class Reconciler:
         entry = self._tried(view, entry)
         pin = self._pin_for(view, entry, decision)
         in_hand = view.leased or view.held_by_us
+        if view.key in self.overtaking:
+            self._defer(view, entry, capture=True)
+            return
         if not in_hand and pin:
             # Pins only go on a job that cannot start under our hands: take hold of it first.
             self.captured = True
@@ -162,11 +167,8 @@ class Reconciler:
         return replace(entry, released_s=None, failed_starts=entry.failed_starts + 1)
 
     def _pin_for(self, view: JobView, entry: LedgerEntry, decision: Decision) -> tuple[str, ...]:
-        job = view.job
-        if not self.levers.pin or decision.placement is None or job.array_tasks:
+        if not self.levers.pin or decision.placement is None or not pinnable(view.job, entry):
             return ()
-        if entry.failed_starts:
-            return ()  # Slurm could not use our nodes: whatever it asks for is not modelled
         return decision.placement.nodes
 
     def _defer(self, view: JobView, entry: LedgerEntry, *, capture: bool = False) -> None:
@@ -196,7 +198,7 @@ class Reconciler:
             begin_s=None if hold else begin_s,
             hold=True if hold else (False if view.held_by_us else None),
             required_nodes=entry.original_required if entry.pinned else None,
-            note=note_of(replace(changed, pinned=())),
+            note=note_of(replace(changed, pinned=()) if changed.pinned else changed),
             why="capture" if capture else "defer",
         )  # fmt: skip
 

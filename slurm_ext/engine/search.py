@@ -12,6 +12,7 @@ from slurm_ext.model.units import GpuMask
 
 from .policy import NodePreference, SetPreference
 from .pool import BoolArray, Demand, Free, IntArray, Pool
+from .rank import by_rank_alone, rank
 from .taken import taken_by, units_at
 from .topology import Ask, Ring
 
@@ -67,7 +68,8 @@ def place(
     wanted = max(demand.nodes_min, len(required))
     if not _suffices(demand, found, candidates, wanted, required):
         return []
-    ranked = _rank(pool, free, demand, candidates, preference)
+    count = wanted + alternatives if by_rank_alone(pool, demand, wanted) else len(candidates)
+    ranked = rank(pool, free, demand, candidates, preference, count)
     if required:
         chosen = set(required)
         ranked = np.array([*required, *(i for i in ranked if i not in chosen)], dtype=np.int64)
@@ -201,16 +203,6 @@ def _suffices(
     return int(units.sum()) >= demand.units
 
 
-def _rank(
-    pool: Pool, free: Free, demand: Demand, candidates: IntArray, preference: NodePreference
-) -> IntArray:
-    if len(candidates) == 1:
-        return candidates
-    penalties = preference.key(pool, free, demand, candidates)
-    # lexsort: the last key is the primary one; node index breaks ties, so the result is stable.
-    return candidates[np.lexsort((candidates, *penalties[::-1]))]
-
-
 def _uniform(
     pool: Pool, demand: Demand, found: Fit, order: IntArray, wanted: int, required: tuple[int, ...]
 ) -> Placement | None:
@@ -296,13 +288,13 @@ def _share(pool: Pool, demand: Demand, i: int, cpus: int, mem: int, gpus: int) -
 
 
 def _with_picks(pool: Pool, demand: Demand, placement: Placement) -> Placement:
-    shares = [
-        replace(s, gpu_mask=_picked(pool, demand, pool.index[s.node], s.cpus, s.gpus))
-        if s.gpus
-        else s
-        for s in placement.shares
-    ]
-    return replace(placement, shares=tuple(shares))
+    if not demand.total_gpus:
+        return placement
+    shares = []
+    for s in placement.shares:
+        mask = _picked(pool, demand, pool.index[s.node], s.cpus, s.gpus)
+        shares.append(NodeShare(s.node, s.cpus, s.mem_mib, s.gpus, mask, s.gpu_type))
+    return Placement(tuple(shares), placement.score)
 
 
 def _picked(pool: Pool, demand: Demand, i: int, cpus: int, gpus: int) -> GpuMask:

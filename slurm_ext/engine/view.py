@@ -124,6 +124,12 @@ def look_at(job: Job, obs: Observation, ctx: Context) -> JobView | Aside:
     )
 
 
+def pinnable(job: Job, entry: LedgerEntry | None) -> bool:
+    """Whether a start may name nodes: tasks of an array share one list, and a job that Slurm could
+    not start where we said asks for something that is not modelled."""
+    return not job.array_tasks and not (entry is not None and entry.failed_starts)
+
+
 def entry_of(job: Job, ctx: Context) -> LedgerEntry | None:
     """Our entry for a pending job with the marks that really stand."""
     return standing(ctx.ledger.get(job.key), job, notes=ctx.levers.undo_notes)

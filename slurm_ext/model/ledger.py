@@ -78,6 +78,7 @@ MARK = "[slurm_ext;"
 
 _NOTE = re.compile(r" ?\[slurm_ext;([^\s\[\]]*);crc:([0-9a-f]{8})\]")
 _FIELDS = ("lease", "begin", "held", "pin", "req", "exc", "oexc", "sf")
+_PLAIN = re.compile(r"[0-9A-Za-z_.,-]*")
 _ESCAPED = re.compile(r"%([0-9a-f]{2,6})\.")
 
 
@@ -161,6 +162,8 @@ def _checksum(text: str) -> str:
 
 def _escape(value: str) -> str:
     """Round brackets for square ones, which end the note; %hex. for all but host list text."""
+    if _PLAIN.fullmatch(value):
+        return value
     return "".join(
         {"[": "(", "]": ")"}.get(ch)
         or (ch if ch.isascii() and (ch.isalnum() or ch in "-_.,") else f"%{ord(ch):02x}.")

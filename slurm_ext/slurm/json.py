@@ -122,7 +122,7 @@ def _raw_request(record: dict[str, Any], state: JobState) -> RawRequest:
         nodes_max=integer(record.get("max_nodes")) if state.base is BaseState.PENDING else 0,
         # v0.0.38 shows null for cpus, tasks and CPUs per task that were not asked for.
         cpus=integer(record.get("cpus")) or tres.cpus or 1,
-        tasks=integer(record.get("tasks"), 1),
+        tasks=integer(record.get("tasks")),
         cpus_per_task=integer(record.get("cpus_per_task")) or parse_tres(cpu_tres).cpus or 1,
         tasks_per_node=integer(record.get("tasks_per_node")),
         min_cpus_node=integer(record.get("minimum_cpus_per_node"), 1),

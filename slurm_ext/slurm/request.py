@@ -13,8 +13,9 @@ from slurm_ext.slurm.hosts import expand
 class RawRequest(NamedTuple):
     """The fields of a request as Slurm shows them (hashable: many jobs ask for the same).
 
-    ``nodes_max`` 0: no upper bound. Memory in MiB, None: not shown. ``exclusive``: "" for no,
-    else NODE, USER, MCS, TOPO. ``seen`` False: the details could not be read at all.
+    ``nodes_max`` 0: no upper bound; ``tasks`` 0: not shown. Memory in MiB, None: not shown.
+    ``exclusive``: "" for no, else NODE, USER, MCS, TOPO. ``seen`` False: the details could not be
+    read at all.
     """
 
     nodes_min: int = 1
@@ -87,8 +88,15 @@ def build_request(raw: RawRequest) -> tuple[Request, tuple[str, ...]]:
 
 
 def _nodes_min(raw: RawRequest, per_node: int, total: int, required: int) -> int:
-    """Slurm shows a lower bound while a job waits; ``--gpus=8 --gpus-per-node=4`` needs two."""
+    """Slurm shows a lower bound while a job waits; ``--gpus=8 --gpus-per-node=4`` needs two.
+
+    Without an upper bound there was no ``--nodes``, and the bound is Slurm's own guess: 22.05 may
+    show two nodes for a held job of one task. Tasks stay whole, so there are no more nodes than
+    tasks; with ``--nodes`` sbatch(1) sees to it that the tasks are as many.
+    """
     least = max(raw.nodes_min, 1)
+    if raw.tasks and not raw.nodes_max:
+        least = min(least, raw.tasks)
     if per_node and total > per_node and not raw.nodes_max:
         least = max(least, -(-total // per_node))
     return max(least, min(required, raw.nodes_max or required))

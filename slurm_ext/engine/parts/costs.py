@@ -16,7 +16,7 @@ import numpy as np
 from slurm_ext.engine.mix import TaskClass
 from slurm_ext.engine.pool import Free, IntArray, Pool
 from slurm_ext.engine.taken import Taken
-from slurm_ext.engine.topology import FloatArray
+from slurm_ext.engine.topology import UNKNOWN, FloatArray
 
 PLAIN_MIX = (TaskClass(1, 1, 0, "", 1.0),)
 """Stands in where no job with GPUs is known: one GPU, one CPU."""
@@ -51,19 +51,33 @@ class Room:
                 left = left - here
         return Room(self.gpus - taken.gpus, by_type, self.cpus - taken.cpus, self.mem - taken.mem)
 
+    def then(self, other: Room) -> Room:
+        """These nodes, then the other's, as one."""
+        return Room(
+            np.concatenate([self.gpus, other.gpus]),
+            np.concatenate([self.by_type, other.by_type], axis=1),
+            np.concatenate([self.cpus, other.cpus]),
+            np.concatenate([self.mem, other.mem]),
+        )
+
     def rows(self) -> IntArray:
         """By type, then all types together, then none (a type that no node has)."""
         return np.vstack([self.by_type, self.gpus, np.zeros_like(self.gpus)])
 
 
 class _Tasks(NamedTuple):
-    """The classes of a mix as columns (classes, 1); ``row``: of Room.rows. ``share`` in ppm."""
+    """The classes of a mix as columns (classes, 1); ``row``: of Room.rows. ``share`` in ppm.
+
+    ``cpus_each``, ``mem_each``: what comes with one GPU, at least 1.
+    """
 
     gpus: IntArray
     cpus: IntArray
     mem: IntArray
     row: IntArray
     share: IntArray
+    cpus_each: IntArray
+    mem_each: IntArray
 
     def summed(self, gpus: IntArray) -> FloatArray:
         """GPUs (classes, nodes) weighed by share; whole numbers add up the same everywhere."""
@@ -76,9 +90,12 @@ def _tasks(mix: tuple[TaskClass, ...], types: tuple[str, ...]) -> _Tasks:
     rows = {**{t: i for i, t in enumerate(types)}, "": len(types)}
     nowhere = len(types) + 1
     table = [
-        (t.gpus, t.cpus, t.mem_mib, rows.get(t.gpu_type, nowhere), round(t.share * 1e6))
+        (
+            t.gpus, t.cpus, t.mem_mib, rows.get(t.gpu_type, nowhere), round(t.share * 1e6),
+            max(1, -(-t.cpus // t.gpus)), max(1, -(-t.mem_mib // t.gpus)),
+        )
         for t in mix or PLAIN_MIX
-    ]
+    ]  # fmt: skip
     columns = np.array(table, dtype=np.int64).T[:, :, None]
     return _Tasks(*columns)
 
@@ -88,25 +105,48 @@ def _unusable(room: Room, tasks: _Tasks) -> IntArray:
     fits = room.rows()[tasks.row[:, 0]] >= tasks.gpus
     fits &= room.cpus >= tasks.cpus
     fits &= room.mem >= tasks.mem
-    return np.where(fits, 0, room.gpus)
+    unusable: IntArray = room.gpus * ~fits
+    return unusable
 
 
 def _stranded(room: Room, tasks: _Tasks) -> IntArray:
     """Free GPUs beyond those that have CPUs and memory in each class's own proportion."""
-    served = room.cpus // np.maximum(1, -(-tasks.cpus // tasks.gpus))
-    mem = room.mem // np.maximum(1, -(-tasks.mem // tasks.gpus))
-    served = np.where(tasks.mem > 0, np.minimum(served, mem), served)
+    served = room.cpus // tasks.cpus_each
+    with_mem = np.flatnonzero(tasks.mem[:, 0])
+    if len(with_mem):
+        by_mem = room.mem // tasks.mem_each[with_mem]
+        served[with_mem] = np.minimum(served[with_mem], by_mem)
     stranded: IntArray = np.maximum(room.gpus - served, 0)
     return stranded
+
+
+class _Rooms(NamedTuple):
+    """What is left on the nodes of ``taken``, then what there is now."""
+
+    free: Free
+    taken: Taken
+    room: Room
+
+
+def _rooms(pool: Pool, free: Free, taken: Taken) -> Room:
+    """The same for every measure that asks in turn: a ``Taken`` is made for one question."""
+    last = pool.memo.get(_Rooms)
+    if isinstance(last, _Rooms) and last.taken is taken and last.free is free:
+        return last.room
+    before = Room.before(free, taken)
+    room = before.after(pool, taken).then(before)
+    pool.memo[_Rooms] = _Rooms(free, taken, room)
+    return room
 
 
 def _change(
     pool: Pool, free: Free, taken: Taken, measure: Callable[[Room, _Tasks], IntArray]
 ) -> FloatArray:
     """What a measure of the mix grows by, averaged over its classes."""
-    before = Room.before(free, taken)
     tasks = _tasks(pool.mix, pool.types)
-    return tasks.summed(measure(before.after(pool, taken), tasks) - measure(before, tasks))
+    count = len(taken.nodes)
+    found = measure(_rooms(pool, free, taken), tasks)
+    return tasks.summed(found[:, :count] - found[:, count:])
 
 
 class _PerNode:
@@ -180,6 +220,8 @@ class Islands(_PerNode):
     weight: float = 0.25
 
     def cost(self, pool: Pool, free: Free, taken: Taken) -> FloatArray:
+        if pool.topology is UNKNOWN:
+            return np.zeros(len(taken.nodes))
         masks = _masks(pool, free, taken)
         return pool.topology.broken(taken.nodes, masks, taken.gpus).astype(np.float64)
 
@@ -197,7 +239,8 @@ class Links:
     weight: float = 1.0
 
     def cost(self, pool: Pool, free: Free, taken: Taken) -> FloatArray:
-        if not taken.several and int(taken.gpus.max(initial=0)) < 2:
+        single = not taken.several and int(taken.gpus.max(initial=0)) < 2
+        if single or pool.topology is UNKNOWN:
             return np.zeros(len(taken.nodes))
         masks = _masks(pool, free, taken)
         loss = pool.topology.loss(taken.nodes, masks, taken.gpus, several=taken.several)

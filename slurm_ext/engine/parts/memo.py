@@ -9,14 +9,14 @@ those they were worked out for. The counts are compared, not tracked: any view o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from slurm_ext.engine.pool import Demand, Free, IntArray, Pool
 
-MAX_DEMANDS = 64
-"""Demands remembered at once: 0.3 MB each with 5,000 nodes."""
+MAX_DEMANDS = 96
+"""Demands remembered at once: 0.5 MB each with 5,000 nodes."""
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class _Kept:
     cpus: IntArray
     mem: IntArray
     busy: IntArray
-    values: IntArray
+    values: IntArray  # (nodes, rows): what is asked for lies together
 
 
 def remembered(
@@ -40,25 +40,27 @@ def remembered(
     """``compute(nodes)``, shape (rows, nodes), for the candidates; ``who`` asks."""
     kept = _kept(pool, who, demand)
     busy = pool.slots.busy
-    stale = kept.cpus[candidates] != free.cpus[candidates]
-    stale |= kept.mem[candidates] != free.mem[candidates]
-    stale |= kept.busy[candidates] != busy[candidates]
+    stale = kept.cpus != free.cpus  # all nodes: cheaper than to gather the candidates' first
+    stale |= kept.mem != free.mem
+    stale |= kept.busy != busy
     for old, new in zip(kept.gpus, free.gpus, strict=True):
-        stale |= old[candidates] != new[candidates]
-    nodes = candidates[stale]
+        stale |= old != new
+    nodes = candidates[stale[candidates]]
     if len(nodes):
         found = compute(nodes)
-        if len(kept.values) != len(found):
-            kept.values = np.zeros((len(found), len(pool.nodes)), dtype=np.int64)
-        kept.values[:, nodes] = found
+        if kept.values.shape[1] != len(found):
+            kept.values = np.zeros((len(pool.nodes), len(found)), dtype=np.int64)
+        kept.values[nodes] = found.T
         kept.cpus[nodes], kept.mem[nodes] = free.cpus[nodes], free.mem[nodes]
         kept.busy[nodes] = busy[nodes]
         kept.gpus[:, nodes] = free.gpus[:, nodes]
-    return kept.values[:, candidates]
+    values: IntArray = kept.values.take(candidates, axis=0).T
+    return values
 
 
 def _kept(pool: Pool, who: object, demand: Demand) -> _Kept:
-    key = (id(who), demand)
+    # What one node gives decides, and whether it is alone; not how many nodes there are.
+    key = (id(who), demand.nodes_min > 1, replace(demand, nodes_min=1, nodes_max=0, per=""))
     found = pool.memo.get(key)
     if isinstance(found, _Kept):
         return found
@@ -67,7 +69,7 @@ def _kept(pool: Pool, who: object, demand: Demand) -> _Kept:
     size = len(pool.nodes)
     never = np.full(size, -1, dtype=np.int64)
     gpus = np.full((len(pool.types), size), -1, dtype=np.int64)
-    values = np.zeros((0, size), dtype=np.int64)
+    values = np.zeros((size, 0), dtype=np.int64)
     kept = _Kept(who, gpus, never, never.copy(), never.copy(), values)
     pool.memo[key] = kept
     return kept

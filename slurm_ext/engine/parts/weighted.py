@@ -15,6 +15,8 @@ from slurm_ext.model.decision import Term
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.units import EpochS
 
+_NOT_OVERDUE = Term("overdue_s", 0.0)
+
 LEAST_REST = 0.1
 """A job that outran its estimate before a requeue is taken to have this share of it left."""
 
@@ -92,7 +94,7 @@ class WeightedFactors:
             waited_s = now_s - v.job.key.submit_s
             overdue = self.max_wait_s and waited_s >= self.max_wait_s
             found.append((
-                Term("overdue_s", -float(waited_s) if overdue else 0.0),
+                Term("overdue_s", -float(waited_s)) if overdue else _NOT_OVERDUE,
                 Term("neg_score", -score),
                 Term("neg_priority", -float(v.natural_priority)),
                 Term("submit_s", float(v.job.key.submit_s)),

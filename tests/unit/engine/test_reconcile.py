@@ -8,7 +8,7 @@ import pytest
 
 from slurm_ext.engine.cycle import Step, decide
 from slurm_ext.engine.settings import GuardSettings, LeverSettings, Memory
-from slurm_ext.model.decision import JobPatch, Lever, Mode
+from slurm_ext.model.decision import JobPatch, Lever, Mode, Verdict
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.ledger import LedgerEntry, UndoNote, parse_note, render_note
 from tests.builders import NOW, context, job, node, observation
@@ -76,6 +76,71 @@ def test_an_array_is_released_without_a_pin() -> None:
     found, entry = leased(array)
     patch = patches(step_with([found], entry))[1]
     assert (patch.lever, patch.required_nodes) == (Lever.RELEASE, None)
+
+
+def array(job_id: int, **fields: object) -> Job:
+    """Two tasks of two GPUs each."""
+    values: dict[str, object] = {
+        "gpus": 2, "array_job_id": job_id, "array_tasks": "0-1", "array_count": 2,
+        "submit": NOW - 40,
+    }  # fmt: skip
+    return job(job_id, **{**values, **fields})  # type: ignore[arg-type]
+
+
+def first_in_line(**fields: object) -> Job:
+    return job(1, gpus=4, submit=NOW - 50, **fields)  # type: ignore[arg-type]
+
+
+def test_an_array_does_not_overtake_a_start_ahead_that_is_only_taken_hold_of() -> None:
+    found = patches(step_with([first_in_line(), array(2)]))
+    assert {k: (p.lever, p.why) for k, p in found.items()} == {
+        1: (Lever.LEASE, "capture"), 2: (Lever.LEASE, "capture"),
+    }  # fmt: skip
+
+
+def test_an_array_in_hand_stays_there_while_a_start_ahead_is_let_go() -> None:
+    (ahead, held), (behind, entry) = leased(first_in_line()), leased(array(2))
+    assert set(patches(step_with([ahead, behind], held, entry), Lever.RELEASE)) == {1}
+
+
+def test_an_array_waits_for_a_start_ahead_that_slurm_has_yet_to_make() -> None:
+    ahead, (behind, entry) = first_in_line(), leased(array(2))
+    let_go = LedgerEntry(ahead.key, "1", released_s=NOW - 1, planned_nodes=("n1",))
+    assert patches(step_with([ahead, behind], let_go, entry), Lever.RELEASE) == {}
+
+
+def test_an_array_is_let_go_once_the_job_ahead_runs() -> None:
+    behind, entry = leased(array(2))
+    found = patches(step_with([first_in_line(on={"n1": 4}), behind], entry), Lever.RELEASE)
+    assert set(found) == {2}
+
+
+def test_an_array_ahead_of_all_is_let_go_at_once() -> None:
+    behind, entry = leased(array(2, submit=NOW - 60))
+    assert set(patches(step_with([first_in_line(), behind], entry), Lever.RELEASE)) == {2}
+
+
+def test_an_array_that_cannot_use_the_nodes_of_the_start_ahead_is_let_go() -> None:
+    behind = array(2)
+    elsewhere = replace(behind, request=replace(behind.request, excluded_nodes=("n1",)))
+    found, entry = leased(elsewhere)
+    ctx = context(ledger={entry.key: entry}, levers=LEVERS)
+    step = decide(observation([node("n1"), node("n2")], [first_in_line(), found]), ctx)
+    assert set(patches(step, Lever.RELEASE)) == {2}
+
+
+def test_an_array_let_go_keeps_room_for_all_of_its_tasks() -> None:
+    let_go = array(2, array_tasks="0-3", array_count=4)
+    entry = LedgerEntry(let_go.key, "2", released_s=NOW - 1, tasks=4)
+    step = step_with([let_go, job(3, gpus=2, submit=NOW - 30)], entry)
+    assert step.plan.decisions[JobKey(3, NOW - 30)].verdict is Verdict.WAIT
+
+
+def test_an_array_let_go_keeps_room_up_to_its_throttle() -> None:
+    let_go = array(2, array_tasks="0-3%1", array_count=4, array_throttle=1)
+    entry = LedgerEntry(let_go.key, "2", released_s=NOW - 1, tasks=1)
+    step = step_with([let_go, job(3, gpus=2, submit=NOW - 30)], entry)
+    assert step.plan.decisions[JobKey(3, NOW - 30)].verdict is Verdict.START
 
 
 def blocked_and_small() -> list[Job]:

@@ -61,6 +61,27 @@ def test_required_nodes_raise_the_minimum() -> None:
 
 
 @pytest.mark.parametrize(
+    ("raw", "nodes"),
+    [
+        pytest.param({"nodes_min": 2, "tasks": 1}, 1, id="held-without-nodes"),
+        pytest.param({"nodes_min": 2, "tasks": 4, "cpus": 16}, 2, id="by-cpus"),
+        pytest.param({"nodes_min": 2, "nodes_max": 2, "tasks": 2}, 2, id="nodes-2"),
+        pytest.param({"nodes_min": 2, "nodes_max": 4, "tasks": 1}, 2, id="nodes-2-4"),
+        pytest.param({"nodes_min": 2, "tasks": 0}, 2, id="tasks-not-shown"),
+        pytest.param(
+            {"nodes_min": 2, "tasks": 1, "tres_per_job": "gpu:4", "tres_per_node": "gpu:2"}, 2,
+            id="gpus-over-two",
+        ),
+        pytest.param({"nodes_min": 2, "tasks": 1, "required": "n[1-2]"}, 2, id="nodelist"),
+    ],
+)  # fmt: skip
+def test_there_are_no_more_nodes_than_tasks_unless_asked_for(
+    raw: dict[str, Any], nodes: int
+) -> None:
+    assert built(**raw).nodes_min == nodes
+
+
+@pytest.mark.parametrize(
     ("raw", "memory"),
     [
         ({"mem_node_mib": 100}, (100, 0, 0, False)),
