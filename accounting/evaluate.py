@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from math import nan
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 
 from slurm_ext.accounting import boost
 from slurm_ext.accounting.baselines import PREDICTORS, Predictor
 from slurm_ext.accounting.metrics import Metrics, measure
+from slurm_ext.accounting.record import FROM_OUTSIDE, ITSELF
 from slurm_ext.accounting.trials import Trial
 from slurm_ext.accounting.weighted import Bools, Floats
 
@@ -53,12 +55,24 @@ PEERS: dict[tuple[str, str], dict[str, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One predictor on one trace: overall, by run-time decade and by size."""
+    """One predictor on one trace: overall, by run-time decade and by size.
+
+    ``runs`` and ``predictions`` (columns point, p10, p50, p90) of the judged jobs, for plots.
+    """
 
     trace: str
     predictor: str
     all: Metrics
     slices: Mapping[str, Metrics]
+    runs: Floats = field(default_factory=lambda: np.empty(0), compare=False)
+    predictions: Floats = field(default_factory=lambda: np.empty((0, 4)), compare=False)
+
+    def plain(self) -> dict[str, Any]:
+        """Without the predictions, as JSON would hold it."""
+        return {
+            "trace": self.trace, "predictor": self.predictor, "all": asdict(self.all),
+            "slices": {name: asdict(one) for name, one in self.slices.items()},
+        }  # fmt: skip
 
 
 def prequential(trials: Sequence[Trial], predictor: Predictor) -> Floats:
@@ -99,14 +113,16 @@ def _result(
     trace: str, name: str, trials: Sequence[Trial], predictions: Floats, *, rank: bool
 ) -> Result:
     begin = int(len(trials) * WARM_UP)
-    judged, tail = trials[begin:], predictions[begin:]
+    # Cut short from outside: nobody knows how long it would have run.
+    chosen = [n for n in range(begin, len(trials)) if trials[n].ended > FROM_OUTSIDE]
+    judged, tail = [trials[n] for n in chosen], predictions[chosen]
     runs = np.array([t.run_s for t in judged], dtype=float)
     slices = {
-        label: measure(runs[chosen], tail[chosen])
-        for label, chosen in _slices(judged, runs).items()
-        if chosen.any()
+        label: measure(runs[part], tail[part])
+        for label, part in _slices(judged, runs).items()
+        if part.any()
     }
-    return Result(trace, name, measure(runs, tail, rank=rank), slices)
+    return Result(trace, name, measure(runs, tail, rank=rank), slices, runs, tail)
 
 
 def _slices(trials: Sequence[Trial], runs: Floats) -> dict[str, Bools]:
@@ -119,7 +135,7 @@ def _slices(trials: Sequence[Trial], runs: Floats) -> dict[str, Bools]:
         label = f"{low}+ {unit}" if high == np.inf else f"{low}-{int(high) - 1} {unit}"
         label = f"1 {unit}" if low == 1 else label
         found[label] = (sizes >= low) & (sizes < high)
-    found["ended by itself"] = np.array([t.ended for t in trials])
+    found["ended by itself"] = np.array([t.ended == ITSELF for t in trials])
     found["cut off"] = ~found["ended by itself"]
     return found
 

@@ -7,7 +7,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
-from slurm_ext.accounting.record import Attempt
+from slurm_ext.accounting.record import ANNOTATION_MARK, Attempt
+from slurm_ext.annotate.check import understand
 from slurm_ext.model.job import Job
 
 _FOLDS = (
@@ -23,7 +24,10 @@ KEY_BITS = 52
 
 
 class Features(NamedTuple):
-    """One request: what two jobs are compared by. ``gpus`` 0 for a job without GPUs."""
+    """One request: what two jobs are compared by. ``gpus`` 0 for a job without GPUs.
+
+    ``family``, ``work`` (steps or epochs, 0: not known) as the annotation declares them.
+    """
 
     user: str
     account: str = ""
@@ -34,6 +38,13 @@ class Features(NamedTuple):
     cpus: int = 0
     gpu_type: str = ""
     limit_s: int | None = None
+    family: str = ""
+    work: float = 0.0
+
+    @property
+    def kind(self) -> str:
+        """What work it is: the name stem, and the model family where one is declared."""
+        return f"{self.stem}\n{self.family}" if self.family else self.stem
 
     @property
     def size(self) -> float:
@@ -46,6 +57,7 @@ class Features(NamedTuple):
         return f"{self.partition}\n{self.qos}\n{self.gpu_type}"
 
 
+@lru_cache(maxsize=65536)
 def stem(name: str) -> str:
     """A job name with its numbers, dates and hashes folded: ``bert-lr0.1_0421`` -> ``bert-lr#_#``.
 
@@ -62,6 +74,7 @@ def of_attempt(attempt: Attempt) -> Features:
     return Features(
         attempt.user, attempt.account, attempt.partition, attempt.qos, stem(attempt.name),
         attempt.gpus_req, attempt.cpus_req, attempt.gpu_type, attempt.limit_s,
+        *_declared(attempt.annotation),
     )  # fmt: skip
 
 
@@ -70,7 +83,18 @@ def of_job(job: Job) -> Features:
     return Features(
         job.user, job.account, job.partitions[0] if job.partitions else "", job.qos,
         stem(job.name), job.request.gpus, job.request.cpus, job.request.gpu_type, job.limit_s,
+        *_declared(job.comment),
     )  # fmt: skip
+
+
+def _declared(comment: str) -> tuple[str, float]:
+    return _understood(comment) if ANNOTATION_MARK in comment else ("", 0.0)
+
+
+@lru_cache(maxsize=8192)
+def _understood(comment: str) -> tuple[str, float]:
+    found = understand(comment).annotation
+    return ("", 0.0) if found is None else (found.family, found.work)
 
 
 @lru_cache(maxsize=65536)

@@ -7,11 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slurm_ext.accounting.artefact import ArtefactError, Head, save
+import numpy as np
+
+from slurm_ext.accounting.artefact import CUT_SHORT, ArtefactError, Head, save
 from slurm_ext.accounting.features import Features, of_attempt
 from slurm_ext.accounting.predict import Samples, Settings
-from slurm_ext.accounting.record import Attempt, Outcome
+from slurm_ext.accounting.record import FROM_OUTSIDE, Attempt, ending
 from slurm_ext.accounting.store import Store
+from slurm_ext.accounting.usage import cut_short
 from slurm_ext.model.units import EpochS
 
 WEEK_S = 7 * 86400
@@ -19,6 +22,8 @@ CHECKED = 5000
 """At most so many of the last week's jobs are predicted again."""
 LEAST_CHECKED = 20
 HISTORY_S = 365 * 86400
+MAX_WAIT_S, MOST_CUT_SHORT = 30 * 86400, 20_000
+"""Of attempts cut short, what the daemon is told of: their jobs may wait for the next run."""
 
 
 @dataclass(slots=True)
@@ -59,7 +64,7 @@ def fit(store: Store, path: Path, now_s: EpochS, settings: Settings | None = Non
             continue
         check.predict_before(samples, attempt.end_s)
         job = of_attempt(attempt)
-        samples.learn(job, attempt.run_s, ended=attempt.outcome == Outcome.ENDED)
+        samples.learn(job, attempt.run_s, ended=ending(attempt))
         last_end_s = max(last_end_s, attempt.end_s)
         clusters.add(attempt.cluster)
     check.predict_before(samples, now_s)
@@ -74,12 +79,17 @@ def fit(store: Store, path: Path, now_s: EpochS, settings: Settings | None = Non
         judged=check.judged,
         settings=samples.settings,
     )
-    save(path, samples, head)
+    recent = [a for a in rows if (a.end_s or 0) > now_s - MAX_WAIT_S]
+    cut = np.array(cut_short(recent)[-MOST_CUT_SHORT:], dtype=float).reshape(-1, len(CUT_SHORT))
+    save(path, samples, head, cut)
     return head
 
 
 def _check_of(rows: Iterable[Attempt], now_s: EpochS) -> _Check:
-    recent = [a for a in rows if a.end_s is not None and a.submit_s > now_s - WEEK_S]
+    recent = [
+        a for a in rows
+        if a.end_s is not None and a.submit_s > now_s - WEEK_S and ending(a) > FROM_OUTSIDE
+    ]  # fmt: skip
     check = _Check([(a.submit_s, i, a, of_attempt(a)) for i, a in enumerate(recent[-CHECKED:])])
     heapq.heapify(check.due)
     return check

@@ -18,11 +18,13 @@ from typing import NamedTuple
 import numpy as np
 
 from slurm_ext.accounting.features import Features, key
+from slurm_ext.accounting.record import BY_USER, ITSELF
 from slurm_ext.accounting.weighted import Bools, Floats, masses, nearest, quantile
 from slurm_ext.model.estimate import Estimate
 
-COLUMNS = 6
-"""Of a sample: run time, ended by itself (1) or cut off (0), size, limit (0: none), stem, place."""
+COLUMNS = 7
+"""Of a sample: run time, how it ended (:func:`~slurm_ext.accounting.record.ending`), size, limit
+(0: none), kind of work, place, declared amount of work (0: none)."""
 
 ENOUGH = 20
 """Samples of account or site that have half of their weight."""
@@ -32,27 +34,29 @@ SHARED = ("size", "limit", "stem", "place")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Numbers of the weighting; dimensionless but for ``keep*`` (samples).
+    """Numbers of the weighting, as bench/history_settings.py chose them on the first 30 % of three
+    traces; dimensionless but for ``keep*`` (samples).
 
     ``fade``: newer samples of a group after which one counts exp(-1). ``size`` … ``place``: factor
     for a sample that differs in it, together not below ``least``. ``account``, ``site``: weight of
     all their samples together (one fresh sample of the user with everything shared has 1).
     ``rescale``: runs under another limit count by the share of it that they used. ``low``,
     ``high``: quantiles shown as p10 and p90; wider, as few samples are too sure of themselves.
-    ``censored``: cut-off runs count as "at least"; else as run times.
+    ``censored``: runs that the user or the limit ended count as "at least", as those that were
+    cut short from outside always do; else as run times, since so long they held what they had.
     """
 
     keep: int = 300
     keep_account: int = 200
     keep_site: int = 300
     fade: float = 12.0
-    size: float = 0.3
+    size: float = 0.2
     limit: float = 0.2
-    stem: float = 0.1
+    stem: float = 0.05
     place: float = 0.5
-    least: float = 0.005
-    account: float = 0.15
-    site: float = 0.1
+    least: float = 0.01
+    account: float = 0.1
+    site: float = 0.4
     rescale: bool = True
     low: float = 0.05
     high: float = 0.95
@@ -84,11 +88,11 @@ class Ring:
         return self._rows[max(0, self._end - self._keep) : self._end][::-1]
 
 
-def sample(job: Features, run_s: float, *, ended: bool) -> tuple[float, ...]:
+def sample(job: Features, run_s: float, *, ended: float) -> tuple[float, ...]:
     """The row kept of an attempt."""
     return (
-        max(1.0, run_s), float(ended), job.size, float(job.limit_s or 0), key(job.stem),
-        key(job.place),
+        max(1.0, run_s), float(ended), job.size, float(job.limit_s or 0), key(job.kind),
+        key(job.place), job.work,
     )  # fmt: skip
 
 
@@ -101,7 +105,7 @@ class Samples:
         self.accounts: dict[str, Ring] = {}
         self.site = Ring(self.settings.keep_site)
 
-    def learn(self, job: Features, run_s: float, *, ended: bool = True) -> None:
+    def learn(self, job: Features, run_s: float, *, ended: float = ITSELF) -> None:
         """Add one attempt that is over; call in order of the ends."""
         row = sample(job, run_s, ended=ended)
         self._ring(self.users, job.user, self.settings.keep).add(row)
@@ -141,12 +145,12 @@ def estimate(
     if not parts:
         return _by_limit(limit_s, elapsed_s)
     runs = np.concatenate([p.rows[:, 0] for p in parts])
-    ended = np.concatenate([p.rows[:, 1] for p in parts]) > 0.5
+    ended = np.concatenate([p.rows[:, 1] for p in parts]) >= (
+        ITSELF if settings.censored else BY_USER
+    )
     weights = np.concatenate([p.weights for p in parts])
     if limit_s is not None:
         runs = np.minimum(runs, limit_s)
-    if not settings.censored:
-        ended = np.ones(len(runs), dtype=bool)
     alive = runs > elapsed_s
     if not alive.any():
         return _beyond(limit_s, elapsed_s)
@@ -165,7 +169,7 @@ def _weighted_user(settings: Settings, job: Features, rows: Floats) -> list[_Par
     """One part for each pattern of what is shared, the newest of each first."""
     if not len(rows):
         return []
-    wanted = np.array((job.size, float(job.limit_s or 0), key(job.stem), key(job.place)))
+    wanted = np.array((job.size, float(job.limit_s or 0), key(job.kind), key(job.place)))
     same: Bools = rows[:, 2:6] == wanted
     pattern = same @ np.array((1, 2, 4, 8))
     costs = (settings.size, settings.limit, settings.stem, settings.place)
@@ -178,6 +182,8 @@ def _weighted_user(settings: Settings, job: Features, rows: Floats) -> list[_Par
                 names.append(name)
             else:
                 factor *= cost
+        if int(value) & 4:
+            chosen = _to_work(chosen, job.work)
         if settings.rescale and not int(value) & 2:
             chosen = _to_limit(chosen, job.limit_s)
         weights = max(settings.least, factor) * np.exp(-np.arange(len(chosen)) / settings.fade)
@@ -198,6 +204,16 @@ def _to_limit(rows: Floats, limit_s: float | None) -> Floats:
     limited = rows[:, 3] > 0
     scaled = rows.copy()
     scaled[limited, 0] = np.maximum(1.0, rows[limited, 0] / rows[limited, 3] * limit_s)
+    return scaled
+
+
+def _to_work(rows: Floats, work: float) -> Floats:
+    """The same kind of work takes time in proportion to its steps or epochs."""
+    if work <= 0:
+        return rows
+    declared = rows[:, 6] > 0
+    scaled = rows.copy()
+    scaled[declared, 0] = np.maximum(1.0, rows[declared, 0] / rows[declared, 6] * work)
     return scaled
 
 

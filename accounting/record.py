@@ -1,8 +1,8 @@
 """One attempt of one job, as accounting keeps it; units are seconds, MiB and GPUs.
 
 An attempt is one run: a requeued job has several, each with a submit time of its own
-(sacct(1), ``--duplicates``). Only an attempt that ended by itself is a run time; the others say
-no more than "at least this long" (right-censored).
+(sacct(1), ``--duplicates``). Only an attempt that ended by itself is a run time beyond doubt; of
+the others (right-censored), :func:`ending` tells who ended it.
 """
 
 from __future__ import annotations
@@ -74,6 +74,10 @@ _STOPPED = frozenset(
         BaseState.DEADLINE,
     }
 )  # fmt: skip
+ITSELF, BY_USER, FROM_OUTSIDE = 1.0, 0.5, 0.0
+"""How an attempt ended: of its own accord; cancelled or at its limit, so that this is how long the
+request held what it asked for; or cut short by others, so that it would have run longer."""
+_USER_STOPPED = frozenset({"CANCELLED", "TIMEOUT", "DEADLINE"})
 _ATTEMPT_FLAGS = ("REQUEUED", "RESIZING", "SPECIAL_EXIT", "REQUEUE_HOLD")
 """Flags that end an attempt although the base state goes on (PENDING, REQUEUED is one run)."""
 
@@ -109,6 +113,13 @@ def is_open(state: JobState) -> bool:
 def is_waiting(state: JobState) -> bool:
     """Pending and not the remains of an attempt: nothing to learn yet."""
     return state.base is BaseState.PENDING and not any(f in state.flags for f in _ATTEMPT_FLAGS)
+
+
+def ending(attempt: Attempt) -> float:
+    """How it ended, as a number for the samples."""
+    if attempt.outcome == Outcome.ENDED:
+        return ITSELF
+    return BY_USER if attempt.state in _USER_STOPPED else FROM_OUTSIDE
 
 
 def outcome_of(state: JobState, *, started: bool, run_s: int) -> Outcome:

@@ -1,7 +1,6 @@
 """Right-sizing: what was asked for against what was used, as suggestions only.
 
-Time limits are judged from the store. CPUs and memory used are in job steps, which a sync with
-``-X`` leaves out (sacct(1)); they are not judged here.
+Time limits here, CPUs and memory in :mod:`~slurm_ext.accounting.sizing`.
 """
 
 from __future__ import annotations
@@ -97,6 +96,28 @@ def overestimate(attempts: Iterable[Attempt]) -> LimitShare | None:
         return None
     p10, p50, p90 = np.quantile(ratios, (0.1, 0.5, 0.9))
     return LimitShare(len(ratios), float(p10), float(p50), float(p90))
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """GPU-hours of all kinds of work of one user or account; ``jobs`` finished ones."""
+
+    jobs: int
+    reserved_gpu_h: float
+    freed_gpu_h: float
+
+
+def totals(advice: Iterable[LimitAdvice], *, by: str) -> dict[str, Total]:
+    """What shorter limits would give back, by ``user`` or ``account``, the most first."""
+    found: dict[str, Total] = {}
+    for one in advice:
+        name = getattr(one, by)
+        old = found.get(name, Total(0, 0.0, 0.0))
+        found[name] = Total(
+            old.jobs + one.jobs, old.reserved_gpu_h + one.reserved_gpu_h,
+            old.freed_gpu_h + one.freed_gpu_h,
+        )  # fmt: skip
+    return dict(sorted(found.items(), key=lambda item: (-item[1].freed_gpu_h, item[0])))
 
 
 ADVICE_HEADS = (

@@ -29,6 +29,9 @@ NEEDED = (("jobidraw", "jobid"), ("submit",), ("state",), ("elapsedraw", "elapse
 USER_CONTROLLED = ("jobname", "comment")
 WAITING = "still waiting"
 """The reason of rows that are no attempt yet: nothing is wrong with them."""
+STEP = "a step, not a job"
+QUIET = frozenset({WAITING, STEP})
+"""Reasons that are no fault of the row."""
 
 _TASK = re.compile(r"(\d{1,12})_(\d{1,12})", re.ASCII)
 _MEM_SUFFIX = re.compile(r"[nc]$")
@@ -60,7 +63,7 @@ class RowReader:
             return "wrong number of fields"
         raw_id = get(fields, "jobidraw", "jobid")
         if "." in raw_id:
-            return "a step, not a job"
+            return STEP
         job_id = _number(raw_id.partition("_")[0].partition("+")[0])
         if job_id is None:
             return "unreadable job id"
@@ -122,13 +125,16 @@ class RowReader:
             cpus_alloc=held.cpus or _number(get(fields, "alloccpus", "ncpus")) or 0,
             mem_req_mib=asked.mem_mib or _memory(get(fields, "reqmem")),
             nodes=held.nodes or _number(get(fields, "allocnodes", "nnodes")) or 0,
-            annotation=_stored(comment) if comment.startswith(ANNOTATION_MARK) else "",
+            annotation=_stored(comment) if ANNOTATION_MARK in comment else "",
         )
 
 
 def gpu_type(asked: Tres, held: Tres) -> str:
-    """The one type of all GPUs asked for, else of those held, else empty."""
-    return asked.gpu_type or held.gpu_type
+    """The one type of all GPUs asked for; of those held only where no request is recorded.
+
+    A request for any GPU must stay one: it is what jobs in the queue are compared with.
+    """
+    return asked.gpu_type if asked.gpus else held.gpu_type
 
 
 @lru_cache(maxsize=4096)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slurm_ext.accounting.record import Attempt
-from slurm_ext.accounting.rows import USER_CONTROLLED, WAITING, RowReader
+from slurm_ext.accounting.rows import QUIET, USER_CONTROLLED, RowReader
 from slurm_ext.errors import SlurmExtError
 from slurm_ext.model.units import EpochS
 from slurm_ext.slurm.run import Runner, escape
@@ -51,7 +51,7 @@ class Skipped:
     def add(self, reason: str, row: str) -> None:
         self.counts[reason] += 1
         shown = self.examples.setdefault(reason, [])
-        if reason != WAITING and len(shown) < EXAMPLES:
+        if reason not in QUIET and len(shown) < EXAMPLES:
             shown.append(escape(row, 160))
 
     def merge(self, other: Skipped) -> None:
@@ -62,8 +62,8 @@ class Skipped:
 
     @property
     def bad(self) -> int:
-        """Rows with something wrong; jobs that merely wait are not among them."""
-        return sum(n for reason, n in self.counts.items() if reason != WAITING)
+        """Rows with something wrong; jobs that merely wait, and steps, are not among them."""
+        return sum(n for reason, n in self.counts.items() if reason not in QUIET)
 
 
 def argv(token: str, start_s: EpochS, end_s: EpochS, job_ids: Sequence[int] = ()) -> list[str]:
@@ -146,7 +146,7 @@ def parse_dump(lines: Iterable[str], skipped: Skipped, name: str = "dump") -> It
     """See :func:`read_dump`."""
     source = iter(lines)
     head = next(source, "").rstrip("\n")
-    delimiter = _delimiter(head)
+    delimiter = delimiter_of(head)
     columns = head.split(delimiter) if delimiter else [head]
     closing = delimiter if columns[-1] == "" else ""  # --parsable ends lines with the delimiter
     if closing:
@@ -168,7 +168,7 @@ def parse_dump(lines: Iterable[str], skipped: Skipped, name: str = "dump") -> It
             yield made
 
 
-def _delimiter(head: str) -> str:
+def delimiter_of(head: str) -> str:
     """What stands between the column names (they are letters only)."""
     end = 0
     while end < len(head) and head[end].isalnum():

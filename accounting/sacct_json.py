@@ -17,7 +17,7 @@ from slurm_ext.accounting.record import (
     outcome_of,
     state_word,
 )
-from slurm_ext.accounting.rows import WAITING
+from slurm_ext.accounting.rows import WAITING, gpu_type
 from slurm_ext.accounting.sacct import Skipped
 from slurm_ext.slurm.scalars import get, integer, moment, number, objects, text
 from slurm_ext.slurm.states import job_state_of_json
@@ -87,12 +87,12 @@ def attempt(job: Json) -> Attempt | str:
         limit_word="UNLIMITED" if limit is Special.UNLIMITED else "",
         gpus_req=asked.gpus or held.gpus,
         gpus_alloc=held.gpus,
-        gpu_type=asked.gpu_type or held.gpu_type,
+        gpu_type=gpu_type(asked, held),
         cpus_req=asked.cpus or integer(get(job, "required", "CPUs")),
         cpus_alloc=held.cpus,
         mem_req_mib=asked.mem_mib,
         nodes=held.nodes or integer(job.get("allocation_nodes")),
-        annotation=comment if comment.startswith(ANNOTATION_MARK) else "",
+        annotation=comment if ANNOTATION_MARK in comment else "",
     )
 
 

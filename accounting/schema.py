@@ -32,6 +32,12 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
   read_at_s INTEGER NOT NULL) STRICT""",
         "CREATE TABLE skip (reason TEXT PRIMARY KEY, count INTEGER NOT NULL) STRICT",
     ),
+    (
+        """CREATE TABLE used (
+  cluster TEXT NOT NULL, job_id INTEGER NOT NULL, submit_s INTEGER NOT NULL,
+  cpu_s INTEGER NOT NULL, mem_mib INTEGER, gpu_util REAL,
+  PRIMARY KEY (cluster, job_id, submit_s)) STRICT, WITHOUT ROWID""",
+    ),
 )
 """Statements that lead from version n to n + 1. Never change one that was released."""
 

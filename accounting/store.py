@@ -19,7 +19,8 @@ from urllib.parse import quote
 
 from slurm_ext.accounting.record import Attempt
 from slurm_ext.accounting.schema import COLUMNS, KIND
-from slurm_ext.database import FILE_MODE, transaction
+from slurm_ext.accounting.steps import Used
+from slurm_ext.database import FILE_MODE, transaction, version_of
 from slurm_ext.model.units import EpochS
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ class Store:
         attempts: Iterable[Attempt],
         covered: Covered | None = None,
         skips: Counter[str] | None = None,
+        used: Iterable[Used] = (),
     ) -> int:
         """Insert or update; the watermark moves in the same transaction. Returns the new ones."""
         source = iter(attempts)
@@ -112,6 +114,7 @@ class Store:
             before = self.count()
             while batch := list(islice(source, BATCH)):
                 db.executemany(_UPSERT, batch)
+            db.executemany("INSERT OR REPLACE INTO used VALUES (?, ?, ?, ?, ?, ?)", used)
             if covered is not None:
                 db.execute(
                     "INSERT OR REPLACE INTO covered VALUES (1, ?, ?, ?)",
@@ -157,6 +160,13 @@ class Store:
             )
             for row in rows:
                 yield Attempt(*row)
+
+    def used(self) -> dict[tuple[str, int, EpochS], Used]:
+        """What attempts used, by (cluster, job id, submit)."""
+        if version_of(self._db) < 2:  # not written since an older version made it
+            return {}
+        with KIND.reporting(self.path, "cannot be read"):
+            return {row[:3]: Used(*row) for row in self._db.execute("SELECT * FROM used")}
 
     def frame(self, where: str = "1", values: Sequence[str | int] = ()) -> pd.DataFrame:
         """The same as a pandas table; times stay epoch seconds (missing: NaN)."""

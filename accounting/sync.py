@@ -5,12 +5,14 @@ A break at any point loses nothing: what was committed stays, the next run goes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from slurm_ext.accounting import steps
 from slurm_ext.accounting.record import Attempt
 from slurm_ext.accounting.sacct import Skipped, read_dump, read_window
+from slurm_ext.accounting.steps import Used
 from slurm_ext.accounting.store import Covered, Store
 from slurm_ext.errors import SlurmCommandError, SlurmUnavailableError
 from slurm_ext.model.units import EpochS
@@ -58,11 +60,13 @@ def sync(
     try:
         for start_s, end_s, covered in _pages(store.covered(), now_s, since_s, overlap_s, report):
             attempts, skipped = read_window(runner, start_s, end_s)
-            _keep(store, report, attempts, skipped, covered)
+            used = steps.read_window(runner, start_s, end_s)
+            _keep(store, report, attempts, skipped, covered, used)
             report.pages += 1
             if progress is not None:
                 progress(start_s, end_s, len(attempts))
         _revisit_open(store, runner, now_s, report)
+        _name_runaways(store, runner, report)
     except (SlurmUnavailableError, SlurmCommandError) as error:
         report.unavailable = isinstance(error, SlurmUnavailableError)
         report.stopped = _explain(str(error))
@@ -82,7 +86,7 @@ def import_dump(store: Store, path: Path) -> SyncReport:
             report.read += 1
             yield attempt
 
-    report.new = store.add(counted())
+    report.new = store.add(counted(), used=steps.read_dump(path))
     store.add((), skips=report.skipped.counts)
     report.total, report.covered = store.count(), store.covered()
     return report
@@ -90,9 +94,9 @@ def import_dump(store: Store, path: Path) -> SyncReport:
 
 def _keep(
     store: Store, report: SyncReport, attempts: list[Attempt], skipped: Skipped,
-    covered: Covered | None,
+    covered: Covered | None, used: Iterable[Used] = (),
 ) -> None:  # fmt: skip
-    report.new += store.add(attempts, covered, skipped.counts)
+    report.new += store.add(attempts, covered, skipped.counts, used)
     report.read += len(attempts)
     report.seen.update(a.job_id for a in attempts)
     report.skipped.merge(skipped)
@@ -134,6 +138,28 @@ def _revisit_open(store: Store, runner: Runner, now_s: EpochS, report: SyncRepor
         chosen = ids[begin : begin + OPEN_CHUNK]
         attempts, skipped = read_window(runner, 0, now_s, chosen)
         _keep(store, report, attempts, skipped, None)
+
+
+def _name_runaways(store: Store, runner: Runner, report: SyncReport) -> None:
+    """Open in accounting, unknown to slurmctld: it lost them, and nobody will ever end them.
+
+    They teach nothing and count nowhere while they are open; this only says so.
+    """
+    opened = set(store.still_open())
+    if not opened:
+        return
+    try:
+        queue = runner.ask(["squeue", "--noheader", "--all", "--array", "--format=%A"])
+    except (SlurmUnavailableError, SlurmCommandError) as error:
+        report.notes.append(f"runaway jobs are not looked for: {error}")
+        return
+    lost = sorted(opened - {int(word) for word in queue.split() if word.isdecimal()})
+    if lost:
+        shown = ", ".join(map(str, lost[:5])) + (", …" if len(lost) > 5 else "")
+        report.notes.append(
+            f"{len(lost)} attempts are open in accounting but not in the queue ({shown}); they are "
+            "left out; `sacctmgr show runawayjobs` repairs them"
+        )
 
 
 def _explain(message: str) -> str:

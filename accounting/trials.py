@@ -17,19 +17,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 from slurm_ext.accounting.features import Features, of_attempt
-from slurm_ext.accounting.record import Attempt, Outcome
+from slurm_ext.accounting.record import BY_USER, ITSELF, Attempt, Outcome, ending
 from slurm_ext.accounting.sacct import HistoryError
 from slurm_ext.slurm.run import escape
 
 
 class Trial(NamedTuple):
-    """One job: what was known at its submit, and how it went. ``ended``: by itself."""
+    """One job: what was known at its submit, and how it went.
+
+    ``ended``: see :func:`~slurm_ext.accounting.record.ending`.
+    """
 
     job: Features
     submit_s: int
     end_s: int
     run_s: int
-    ended: bool
+    ended: float
 
 
 def philly(lines: Iterable[str]) -> Iterator[Trial]:
@@ -37,7 +40,7 @@ def philly(lines: Iterable[str]) -> Iterator[Trial]:
     for row in csv.DictReader(lines):
         submit_s, run_s = int(row["submit"]), int(float(row["duration"]))
         job = Features(row["user"], gpus=int(row["num_gpus"]))
-        yield Trial(job, submit_s, submit_s + run_s, run_s, row["state"] != "CANCELLED")
+        yield Trial(job, submit_s, submit_s + run_s, run_s, _ended(row["state"] != "CANCELLED"))
 
 
 def swf(lines: Iterable[str]) -> Iterator[Trial]:
@@ -53,7 +56,9 @@ def swf(lines: Iterable[str]) -> Iterator[Trial]:
                     limit_s=limit_s,
                 )  # fmt: skip
                 by_itself = values[10] != 5 and (limit_s is None or run_s < limit_s)
-                yield Trial(job, submit_s, submit_s + max(0, wait_s) + run_s, run_s, by_itself)
+                yield Trial(
+                    job, submit_s, submit_s + max(0, wait_s) + run_s, run_s, _ended(by_itself)
+                )
 
 
 def eagle(lines: Iterable[str]) -> Iterator[Trial]:
@@ -67,8 +72,12 @@ def eagle(lines: Iterable[str]) -> Iterator[Trial]:
         by_itself = row["state"] in ("COMPLETED", "FAILED")
         yield Trial(
             job, _stamp(row["submit_time"]), _stamp(row["end_time"]),
-            int(float(row["run_time"])), by_itself,
+            int(float(row["run_time"])), _ended(by_itself),
         )  # fmt: skip
+
+
+def _ended(by_itself: bool) -> float:
+    return ITSELF if by_itself else BY_USER
 
 
 def _stamp(text: str) -> int:
@@ -105,7 +114,7 @@ def load(name: str, folder: Path) -> list[Trial]:
 def of_attempts(attempts: Iterable[Attempt]) -> list[Trial]:
     """A site's own history: attempts that ran and are over, by submission."""
     found = [
-        Trial(of_attempt(a), a.submit_s, a.end_s, a.run_s, a.outcome == Outcome.ENDED)
+        Trial(of_attempt(a), a.submit_s, a.end_s, a.run_s, ending(a))
         for a in attempts
         if a.end_s is not None and a.outcome != Outcome.NEVER_RAN
     ]

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from statistics import median
 from typing import NamedTuple
 
+from slurm_ext.accounting.features import key
 from slurm_ext.accounting.record import Attempt, Outcome
 from slurm_ext.model.units import EpochS
 
@@ -68,27 +70,76 @@ def attained(attempts: Iterable[Attempt]) -> dict[tuple[str, int], Service]:
     found: dict[tuple[str, int], Service] = {}
     last: dict[tuple[str, int], Attempt] = {}
     for attempt in sorted(attempts, key=lambda a: (a.submit_s, a.end_s is None)):
-        key = (attempt.cluster, attempt.job_id)
-        before, previous = found.get(key), last.get(key)
+        ident = (attempt.cluster, attempt.job_id)
+        before, previous = found.get(ident), last.get(ident)
         if previous is not None and not _goes_on(previous, attempt):
             before = None
-        last[key] = attempt
+        last[ident] = attempt
         run_s, gpu_s = attempt.run_s, gpu_seconds(attempt)
         if before is None or previous is None:
-            found[key] = Service(run_s, gpu_s, 0, 0)
+            found[ident] = Service(run_s, gpu_s, 0, 0)
         else:
-            found[key] = Service(
+            found[ident] = Service(
                 before.run_s + run_s, before.gpu_s + gpu_s, before.restarts + 1,
                 before.lost_s + previous.run_s,
             )  # fmt: skip
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Restarts:
+    """What starting again has cost: ``lost_gpu_s`` of attempts cut short that were taken up again.
+
+    ``gap_s``: median from the end of an attempt to the start of the next, None without any.
+    """
+
+    jobs: int
+    restarts: int
+    lost_gpu_s: int
+    gap_s: float | None
+
+
+def restarts(attempts: Iterable[Attempt]) -> Restarts:
+    """Over all jobs that were requeued or preempted and ran again."""
+    previous: dict[tuple[str, int], Attempt] = {}
+    gaps: list[int] = []
+    jobs, lost = set(), 0
+    for attempt in sorted(attempts, key=lambda a: a.submit_s):
+        ident = (attempt.cluster, attempt.job_id)
+        before = previous.get(ident)
+        if before is not None and attempt.start_s is not None and _goes_on(before, attempt):
+            jobs.add(ident)
+            lost += gpu_seconds(before)
+            gaps.append(max(0, attempt.start_s - (before.end_s or attempt.start_s)))
+        previous[ident] = attempt
+    return Restarts(len(jobs), len(gaps), lost, median(gaps) if gaps else None)
+
+
+def cut_short(attempts: Iterable[Attempt]) -> list[tuple[float, ...]]:
+    """Attempts of jobs that were cut short last time and may wait or run again.
+
+    Rows (job id, submit, run s, GPU-s, user as a number), for the artefact.
+    """
+    chains: dict[tuple[str, int], list[Attempt]] = {}
+    for attempt in sorted(attempts, key=lambda a: a.submit_s):
+        chain = chains.setdefault((attempt.cluster, attempt.job_id), [])
+        if chain and not _goes_on(chain[-1], attempt):
+            chain.clear()
+        chain.append(attempt)
+    return [
+        (float(a.job_id), float(a.submit_s), float(a.run_s), float(gpu_seconds(a)), key(a.user))
+        for chain in chains.values()
+        if _interrupted(chain[-1])
+        for a in chain
+    ]
+
+
 def _goes_on(earlier: Attempt, later: Attempt) -> bool:
     """Whether the later record is the same job again (requeued), not its id after a wrap."""
-    return (
-        earlier.user == later.user
-        and earlier.name == later.name
-        and earlier.outcome != Outcome.ENDED
-        and earlier.state in ("REQUEUED", "PREEMPTED", "NODE_FAIL", "REQUEUE_HOLD", "SPECIAL_EXIT")
-    )
+    return earlier.user == later.user and earlier.name == later.name and _interrupted(earlier)
+
+
+def _interrupted(attempt: Attempt) -> bool:
+    return attempt.outcome != Outcome.ENDED and attempt.state in (
+        "REQUEUED", "PREEMPTED", "NODE_FAIL", "REQUEUE_HOLD", "SPECIAL_EXIT"
+    )  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -40,6 +41,8 @@ def main() -> int:
     args = parser.parse_args()
     real = ran(args.jobs.read_text(encoding="utf-8"), ClusterSpec.parse(args.cluster).gpus)
     slurm = SlurmSettings(start_latency_s=0) if args.default_sched else TUNED
+    if args.driver == "enforce":  # job_submit.lua lets new jobs wait for the next cycle
+        slurm = replace(slurm, submit_lease_s=args.interval + 2)
     scenario = Scenario(
         args.driver, args.policy, slurm=slurm, levers=LeverSettings(interval_s=args.interval)
     )

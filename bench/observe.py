@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""How long a look at Slurm takes, and what it costs: text against JSON.
+"""How long a look at Slurm takes, and what it costs: text against JSON and slurmrestd.
 
 Starts a real Slurm (docker/minislurm), fills it with running and pending jobs and measures
-``CliSlurm.observe()`` in a process of its own for each format. ``--conf`` measures a cluster
+a look in a process of its own for each way. ``--conf`` measures a cluster
 that is there already, as it is.
 """
 
@@ -24,10 +24,13 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from slurm_ext.slurm.cli import CliOptions, CliSlurm  # noqa: E402
+from slurm_ext.slurm.rest import RestOptions, RestSlurm  # noqa: E402
+from slurm_ext.slurm.rest_token import Token, from_command  # noqa: E402
 from slurm_ext.slurm.run import Answer, Runner  # noqa: E402
 from slurm_ext.slurm.squeue import ARGUMENTS, Framing  # noqa: E402
 
 MINISLURM = [sys.executable, str(ROOT / "docker" / "minislurm")]
+KINDS = ("text", "json", "rest")
 SHAPES = (
     ["-N1", "--gres=gpu:a100:1", "--mem=4000"],
     ["-N1", "--gres=gpu:2", "-c8", "--mem=16G"],
@@ -75,11 +78,21 @@ def cpu(who: int) -> float:
     return used.ru_utime + used.ru_stime
 
 
+def adapter(kind: str, runner: Runner) -> CliSlurm | RestSlurm:
+    """``rest``: on the socket that ``minislurm up --rest`` makes beside the configuration."""
+    if kind != "rest":
+        return CliSlurm(CliOptions(format="json" if kind == "json" else "text"), runner)
+    socket = Path(os.environ["SLURM_CONF"]).parent.parent / "rest" / "slurmrestd.sock"
+    token = Token(from_command(runner, ["scontrol", "token", "lifespan=3600"]), "root")
+    options = RestOptions(f"unix:{socket}", limit_s=120, max_jobs=1_000_000)
+    return RestSlurm(options, token, runner, CliSlurm(runner=runner))
+
+
 def measure(kind: str, looks: int) -> dict[str, float | str]:
     """Time, output and memory of ``looks`` observations in this process."""
     start = time.perf_counter()
     runner = CountingRunner(timeout_s=120)
-    slurm = CliSlurm(CliOptions(format="json" if kind == "json" else "text"), runner)
+    slurm = adapter(kind, runner)
     times: list[float] = []
     seen = slurm.observe()  # the first look fills the caches
     cold = time.perf_counter() - start
@@ -102,7 +115,7 @@ def measure(kind: str, looks: int) -> dict[str, float | str]:
         "our_cpu_s": own_cpu,
         "client_cpu_s": client_cpu,
         "printed_mib": runner.printed / (looks + 1) / 2**20,
-        "client_rss_mib": client_rss(kind),
+        "client_rss_mib": client_rss(kind) if kind != "rest" else server_rss(),
         "our_rss_mib": own.ru_maxrss / 1024,
     }
 
@@ -130,6 +143,15 @@ def client_rss(kind: str) -> float:
     )
 
 
+def server_rss() -> float:
+    """Memory of slurmrestd after its answers (its peak is what it keeps)."""
+    place = Path(os.environ["SLURM_CONF"]).parent.parent
+    state = subprocess.check_output([*MINISLURM, "status", "--json", "--dir", str(place)])
+    pids = [one["pid"] for one in json.loads(state)["daemons"] if one["name"] == "slurmrestd"]
+    status = Path(f"/proc/{pids[0]}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+
+
 def report(rows: list[dict[str, float | str]]) -> None:
     print(load())
     names = list(rows[0])
@@ -153,8 +175,9 @@ def main() -> int:
     parser.add_argument("--running", type=int, help="running jobs (400)")
     parser.add_argument("--nodes", type=int, help="nodes (500)")
     parser.add_argument("--looks", type=int, default=6, help="warm observations a format")
+    parser.add_argument("--rest", action="store_true", help="measure slurmrestd, too")
     parser.add_argument("--conf", help="slurm.conf of a cluster to measure as it is")
-    parser.add_argument("--measure", choices=("text", "json"), help=argparse.SUPPRESS)
+    parser.add_argument("--measure", choices=KINDS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
         print(json.dumps(measure(options.measure, options.looks)))
@@ -162,12 +185,22 @@ def main() -> int:
     nodes, running, pending = (20, 20, 200) if options.small else (500, 400, 10000)
     nodes, running = options.nodes or nodes, options.running or running
     pending = options.pending or pending
+    kinds = KINDS if options.rest else KINDS[:2]
     if options.conf:
         os.environ["SLURM_CONF"] = options.conf
-        report([child(kind, options.looks) for kind in ("text", "json")])
+        report([child(kind, options.looks) for kind in kinds])
         return 0
     with tempfile.TemporaryDirectory(prefix="slurm_ext-bench-") as place:
-        up = ["up", "--dir", place, "--nodes", str(nodes), "--gpus", "8"]
+        up = [
+            "up",
+            *(["--rest"] if options.rest else []),
+            "--dir",
+            place,
+            "--nodes",
+            str(nodes),
+            "--gpus",
+            "8",
+        ]
         limits = ["--max-jobs", str(2 * (pending + running)), "--timeout", "600"]
         subprocess.run([*MINISLURM, *up, *limits], check=True)
         try:
@@ -175,7 +208,7 @@ def main() -> int:
             begun = time.monotonic()
             fill(running, pending)
             print(f"{running} + {pending} jobs submitted in {time.monotonic() - begun:.0f} s")
-            report([child(kind, options.looks) for kind in ("text", "json")])
+            report([child(kind, options.looks) for kind in kinds])
         finally:
             subprocess.run([*MINISLURM, "down", "--dir", place], check=False)
     return 0

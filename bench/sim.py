@@ -32,6 +32,7 @@ def main() -> int:
     parser.add_argument("--real-slurm", action="store_true", help="delays and plans of slurm.conf")
     parser.add_argument("--interval", type=int, default=30, help="seconds between daemon cycles")
     parser.add_argument("--round", type=int, default=-1, help="ideal: decide that often, seconds")
+    parser.add_argument("--whole", action="store_true", help="ideal: decide() at every change")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--profile", action="store_true")
     args = parser.parse_args()
@@ -41,6 +42,7 @@ def main() -> int:
     scenario = replace(
         Scenario(args.driver, args.policy, slurm=slurm),
         round_s=args.round,
+        fast=not args.whole,
         levers=LeverSettings(interval_s=args.interval),
     )
     profiler = cProfile.Profile() if args.profile else None

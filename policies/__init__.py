@@ -28,6 +28,7 @@ def registry() -> dict[str, Policy]:
         optimus,
         qssf,
         sjf,
+        slowdown,
         srtf,
         synergy,
         themis,
@@ -40,6 +41,7 @@ def registry() -> dict[str, Policy]:
         for p in (
             fifo.POLICY,
             sjf.POLICY,
+            slowdown.POLICY,
             multifactor.POLICY,
             srtf.POLICY,
             srtf.SRSF,

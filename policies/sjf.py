@@ -9,6 +9,6 @@ POLICY = Policy(
     summary="shortest expected run time first",
     ordering=ShortestFirst(),
     placement=Weighted(),
-    differs="the expected run time is the time limit until durations have been learned",
+    differs="run times learnt from accounting where there are any, else the time limit",
     needs=("limits",),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +37,9 @@ def write_files(layout: Layout, record: Record, hosts: Hosts | None = None) -> N
         _write(layout.my_cnf, conf.my_cnf(layout))
         _write(layout.init_sql, conf.init_sql())
     make_key(layout)
+    if spec.rest and not layout.jwt_key.exists():
+        layout.jwt_key.touch(0o600)
+        layout.jwt_key.write_bytes(secrets.token_bytes(32))
     make_gpu_files(layout, max(group.gpu_count for group in spec.groups))
     for node in spec.nodes:
         (layout.spool / node).mkdir(mode=0o755, exist_ok=True)
@@ -83,6 +87,8 @@ def start_all(layout: Layout, record: Record, deadline: float, say: Say) -> None
     if has_history:
         # After a crash it believes in running jobs whose processes are gone: nodes never idle.
         teardown.cancel_all(daemons.environment(layout), 0, CANCEL_SECONDS)
+    if spec.rest:
+        start_slurmrestd(layout, record, deadline)
     start_nodes(layout, record, spec.nodes)
     wait_idle(layout, record, deadline)
 
@@ -108,6 +114,15 @@ def start_slurmdbd(layout: Layout, record: Record, deadline: float) -> None:
 def start_slurmctld(layout: Layout, record: Record, deadline: float) -> None:
     daemons.launch(layout, record, ["slurmctld"])
     _wait(layout, record, "slurmctld", deadline, lambda: answers(layout, record))
+
+
+def start_slurmrestd(layout: Layout, record: Record, deadline: float) -> None:
+    layout.rest.mkdir(mode=0o755, exist_ok=True)
+    shutil.chown(layout.rest, daemons.REST_USER[1], daemons.REST_USER[3])
+    layout.rest_socket.unlink(missing_ok=True)
+    daemons.launch(layout, record, ["slurmrestd"])
+    port = record.ports.slurmrestd
+    _wait(layout, record, "slurmrestd", deadline, lambda: daemons.accepts_tcp(port))
 
 
 def answers(layout: Layout, record: Record) -> bool:
@@ -165,6 +180,7 @@ def restart(layout: Layout, record: Record, name: str, deadline: float) -> None:
         "mariadb": start_mariadb,
         "slurmdbd": start_slurmdbd,
         "slurmctld": start_slurmctld,
+        "slurmrestd": start_slurmrestd,
     }
     if name in starters:
         starters[name](layout, record, deadline)

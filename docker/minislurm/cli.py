@@ -81,7 +81,7 @@ def build_parser() -> argparse.ArgumentParser:
         "target",
         nargs="+",
         metavar="DAEMON | node NAME",
-        help="slurmctld, slurmdbd, munged, mariadb, or node NAME",
+        help="slurmctld, slurmdbd, slurmrestd, munged, mariadb, or node NAME",
     )
     restart.add_argument("--timeout", type=float, default=60.0, metavar="S")
     kill = _verb(verbs, "kill", run_kill, "send one daemon a signal")
@@ -138,6 +138,11 @@ def _add_up_shape(up: argparse.ArgumentParser) -> None:
 
 def _add_up_options(up: argparse.ArgumentParser) -> None:
     up.add_argument("--accounting", action="store_true", help="with MariaDB and slurmdbd")
+    up.add_argument(
+        "--rest",
+        action="store_true",
+        help="with slurmrestd on a socket and a port (see status), and auth/jwt",
+    )
     up.add_argument("--sched", choices=("default", "tuned"), default="default")
     up.add_argument("--priority", choices=("multifactor", "basic"), default="multifactor")
     up.add_argument("--max-jobs", type=int, default=50_000, metavar="N")
@@ -177,6 +182,7 @@ def spec_of(options: argparse.Namespace) -> spec.Spec:
         groups=tuple(groups),
         partitions=spec.with_default(partitions),
         accounting=options.accounting,
+        rest=options.rest,
         sched=options.sched,
         priority=options.priority,
         max_jobs=options.max_jobs,

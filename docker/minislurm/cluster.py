@@ -50,9 +50,11 @@ class Cluster:
         self.layout.check_name(max(spec.nodes, key=len))
         if spec.users or spec.operator:
             self.layout.check_reachable()
-        programs.require(spec.accounting, bool(spec.users or spec.operator))
+        programs.require(spec.accounting, bool(spec.users or spec.operator), spec.rest)
+        if spec.rest:
+            programs.require_plugin("auth_jwt")
         if spec.job_submit_lua:
-            programs.require_lua_plugin()
+            programs.require_plugin("job_submit_lua")
         self.layout.create()
         with self.layout.locked():
             if self._runs_already(spec):
@@ -134,7 +136,7 @@ class Cluster:
                 self.layout.purge()
 
     def restart(self, target: str, timeout: float = 60.0) -> None:
-        """`slurmctld`, `slurmdbd`, `munged`, `mariadb`, or a node; waits until it answers."""
+        """A daemon (`slurmctld`, `slurmrestd`, …) or a node; waits until it answers."""
         with self.layout.locked():
             record = require(self.layout)
             name = self._resolve(record, target)
@@ -191,5 +193,6 @@ def _ports(ports: Ports, count: int) -> dict[str, Any]:
     return {
         "slurmctld": ports.slurmctld,
         "slurmdbd": ports.slurmdbd,
+        "slurmrestd": ports.slurmrestd,
         "nodes": [ports.first_node, ports.first_node + count - 1],
     }

@@ -62,6 +62,9 @@ def _basics(layout: Layout, spec: Spec, ports: Ports, hosts: Hosts) -> dict[str,
     }
     if spec.gpu_types or any(group.gpu_count for group in spec.groups):
         basics["GresTypes"] = "gpu"
+    if spec.rest:
+        basics["AuthAltTypes"] = "auth/jwt"
+        basics["AuthAltParameters"] = f"jwt_key={layout.jwt_key}"
     if spec.job_submit_lua:
         basics["JobSubmitPlugins"] = "lua"
     return basics

@@ -16,10 +16,12 @@ from pathlib import Path
 from .errors import MiniSlurmError, PortTakenError
 from .layout import Layout
 from .proc import OWNER_VARIABLE, Process, identify
-from .programs import find, search_path
-from .record import NODE, Record
+from .programs import call, find, search_path
+from .record import NODE, Record, load
 
-CORE = ("munged", "mariadb", "slurmdbd", "slurmctld")
+CORE = ("munged", "mariadb", "slurmdbd", "slurmctld", "slurmrestd")
+REST_USER = ("-u", "nobody", "-g", "nogroup")
+"""slurmrestd refuses to run as root or SlurmUser; whoever asks it shows a token of his own."""
 FILES_LIMIT = 65_536
 TAIL_LINES = 15
 
@@ -61,6 +63,26 @@ def describe(layout: Layout, name: str) -> Daemon:
             (log, err),
             {"MYSQL_UNIX_PORT": str(layout.database_socket)},
         )
+    if name == "slurmrestd":
+        recorded = load(layout)
+        listen = f"127.0.0.1:{recorded.ports.slurmrestd if recorded else 0}"
+        plugins = ",".join(rest_plugins(layout))
+        return Daemon(
+            name,
+            (
+                find(name),
+                *REST_USER,
+                # rest_auth/local would take root on the socket for its own and skip the token.
+                "-a",
+                "rest_auth/jwt",
+                "-s",
+                plugins,
+                f"unix:{layout.rest_socket}",
+                listen,
+            ),
+            (err,),
+            {"SLURM_JWT": "daemon"},
+        )
     if name == "slurmctld":
         return Daemon(name, (find("slurmctld"), "-D", "-f", str(layout.conf)), (log, err))
     node = name.removeprefix(NODE)
@@ -69,6 +91,13 @@ def describe(layout: Layout, name: str) -> Daemon:
         (find("slurmd"), "-D", "-N", node, "-f", str(layout.conf)),
         (layout.log / f"slurmd-{node}.log", err),
     )
+
+
+def rest_plugins(layout: Layout) -> list[str]:
+    """Those that need no slurmdbd: without one the others end slurmrestd."""
+    said = call("slurmrestd", *REST_USER, "-s", "list", env=environment(layout))
+    found = re.findall(r"\bopenapi/\S+", said.stdout + said.stderr)
+    return sorted(name for name in found if not re.match(r"openapi/(slurm)?db", name))
 
 
 def environment(layout: Layout) -> dict[str, str]:

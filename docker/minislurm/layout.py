@@ -37,6 +37,9 @@ class Layout:
         self.state = self.root / "state"
         self.database = self.root / "db"
         self.munge_key = self.etc / "munge.key"
+        self.jwt_key = self.etc / "jwt.key"
+        self.rest = self.root / "rest"
+        self.rest_socket = self.rest / "slurmrestd.sock"
         self.munge_socket = self.run / "munge.sock"
         self.database_socket = self.run / "mysql.sock"
 

@@ -16,20 +16,21 @@ HIGHEST = 32_000
 
 @dataclass(frozen=True)
 class Ports:
-    """slurmctld, slurmdbd, then one a node, all in a row: node lines can say Port=[a-b]."""
+    """slurmctld, slurmdbd, slurmrestd, then one a node: node lines can say Port=[a-b]."""
 
     slurmctld: int
     slurmdbd: int
     first_node: int
+    slurmrestd: int = 0
 
     @classmethod
     def block(cls, start: int) -> Ports:
-        return cls(start, start + 1, start + 2)
+        return cls(start, start + 1, start + 3, start + 2)
 
 
 def pick_ports(nodes: int) -> Ports:
     """A random place, so that clusters started at the same time rarely meet."""
-    size = nodes + 2
+    size = nodes + 3
     top = max(LOWEST + size + 1, min(HIGHEST, _first_ephemeral_port()))
     for _ in range(200):
         start = random.randrange(LOWEST, top - size)

@@ -21,6 +21,7 @@ PACKAGES = {
     "squeue": "slurm-client",
     "sacctmgr": "slurm-client",
     "slurmdbd": "slurmdbd",
+    "slurmrestd": "slurmrestd",
     "mariadbd": "mariadb-server",
     "mariadb-install-db": "mariadb-server",
     "useradd": "passwd",
@@ -44,9 +45,10 @@ def find(program: str) -> str:
     return path
 
 
-def require(accounting: bool, users: bool) -> None:
+def require(accounting: bool, users: bool, rest: bool = False) -> None:
     """All missing programs at once: one command to install them."""
     wanted = BASIC + (ACCOUNTING if accounting else ()) + (("useradd",) if users else ())
+    wanted += ("slurmrestd",) if rest else ()
     missing = [name for name in wanted if shutil.which(name, path=search_path()) is None]
     if missing:
         raise MissingProgramsError(_install_command(missing))
@@ -57,13 +59,19 @@ def _install_command(programs: list[str]) -> str:
     return "apt-get install --no-install-recommends -y " + " ".join(packages)
 
 
-def require_lua_plugin() -> None:
-    """job_submit/lua lies with the other plugins, beside the libraries of slurmctld."""
+PLUGINS = {
+    "job_submit_lua": "slurm-wlm-basic-plugins",
+    "auth_jwt": "slurm-wlm-jwt-plugin",
+}
+
+
+def require_plugin(name: str) -> None:
+    """Plugins lie beside the libraries of slurmctld."""
     for root in (Path("/usr/lib"), Path(find("slurmctld")).resolve().parents[1] / "lib"):
-        for pattern in ("*/slurm*/job_submit_lua.so", "slurm*/job_submit_lua.so"):
+        for pattern in (f"*/slurm*/{name}.so", f"slurm*/{name}.so"):
             if next(root.glob(pattern), None):
                 return
-    raise MissingProgramsError("apt-get install --no-install-recommends -y slurm-wlm-basic-plugins")
+    raise MissingProgramsError(f"apt-get install --no-install-recommends -y {PLUGINS[name]}")
 
 
 def slurm_version() -> str:

@@ -87,6 +87,7 @@ class Spec:
     groups: tuple[NodeGroup, ...] = (NodeGroup(),)
     partitions: tuple[Partition, ...] = (Partition(default=True),)
     accounting: bool = False
+    rest: bool = False
     sched: str = "default"
     priority: str = "multifactor"
     max_jobs: int = 50_000

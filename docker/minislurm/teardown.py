@@ -78,6 +78,7 @@ def _stop_daemons(record: Record) -> None:
     """First those that write, then what they write to; munged last, for all of them use it."""
     nodes = [process for name, process in record.daemons.items() if name.startswith(NODE)]
     proc.signal_all(nodes, signal.SIGTERM)
+    _stop(record, "slurmrestd")
     _stop(record, "slurmctld")
     # One that tries to report a job to the controller, which is gone, would try for 10 s.
     proc.stop(nodes, NOTE_SECONDS)

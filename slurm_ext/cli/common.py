@@ -19,8 +19,8 @@ from rich.text import Text
 from slurm_ext.daemon.config import Config, load
 from slurm_ext.daemon.text import printable
 from slurm_ext.errors import ConfigError, JournalError, SlurmUnavailableError
-from slurm_ext.slurm.choose import open_port
-from slurm_ext.slurm.cli import CliSlurm
+from slurm_ext.slurm.choose import RestSettings, open_port
+from slurm_ext.slurm.fallback import Fallback
 from slurm_ext.slurm.port import SlurmPort
 
 EXIT_CODES = """\
@@ -64,12 +64,22 @@ def parse_overrides(items: list[str]) -> dict[str, object]:
     return found
 
 
-def connect(config: Config) -> CliSlurm:
-    """The adapter the configuration names."""
+def connect(config: Config) -> Fallback:
+    """The ways to Slurm that the configuration names."""
+    slurm = config.slurm
     return open_port(
-        bin_dir=config.slurm.bin_dir,
-        slurm_conf=config.slurm.slurm_conf,
-        format=config.slurm.format,
+        backend=slurm.backend,
+        rest=RestSettings(
+            url=slurm.rest_url,
+            user=slurm.rest_user,
+            token_file=slurm.rest_token_file,
+            token_command=slurm.rest_token_command,
+            ca_file=slurm.rest_ca_file,
+            max_jobs=slurm.rest_max_jobs,
+        ),
+        bin_dir=slurm.bin_dir,
+        slurm_conf=slurm.slurm_conf,
+        format=slurm.format,
         call_timeout_s=config.cycle.call_timeout_s,
         observe_timeout_s=config.cycle.observe_timeout_s,
     )

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from slurm_ext.daemon.doctor import Facts, Finding, Level, examine
+from slurm_ext.daemon.estimates import BUDGET_ONCE_S, Estimator
 from slurm_ext.slurm.choose import open_runner
 from slurm_ext.slurm.probe import probe
 
@@ -41,12 +42,17 @@ def run(args: argparse.Namespace) -> int:
     found = probe(
         runner, user=user_name(), uid=os.geteuid(), slurm_user=controller.value("SlurmUser")
     )
+    observation = port.observe()
+    estimator = Estimator(BUDGET_ONCE_S)
+    estimator.of(observation.jobs, config, controller.value("ClusterName"), observation.now_s)
     facts = Facts(
         controller=controller,
-        observation=port.observe(),
+        observation=observation,
         admin_level=found.admin_level,
         skew_s=found.skew_s,
         differences=tuple(port.crosscheck()),
+        history=estimator.state,
+        ways=port.check(),
     )
     findings = examine(facts, config)
     if args.json:

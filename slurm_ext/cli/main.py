@@ -75,6 +75,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SlurmExtError as error:
         print(f"slurm-ext {args.verb}: {printable(str(error), 2000)}", file=sys.stderr)
         return error.exit_code
+    except OSError as error:
+        # A file the user named, mostly to be written.
+        what = f"{error.filename}: " if error.filename is not None else ""
+        said = printable(f"{what}{error.strerror or error}", 2000)
+        print(f"slurm-ext {args.verb}: {said}; name another path", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 130
     return code

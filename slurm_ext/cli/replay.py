@@ -11,6 +11,7 @@ from slurm_ext.daemon.annotations import AnnotationReader
 from slurm_ext.daemon.capture import Capture, anonymous, fingerprint, load, save
 from slurm_ext.daemon.config import Config
 from slurm_ext.daemon.context import context
+from slurm_ext.daemon.estimates import BUDGET_ONCE_S, Estimator
 from slurm_ext.daemon.journal import Journal
 from slurm_ext.daemon.topology import read_topology
 from slurm_ext.engine.settings import Memory
@@ -73,8 +74,10 @@ def capture(args: argparse.Namespace) -> tuple[Config, Capture]:
             ledger = journal.entries()
             paused = journal.paused(int(time.time())) is not None
     obs = port.observe()
+    cluster = obs.controller.value("ClusterName")
     ctx = context(
         config, ledger=ledger, memory=Memory(), paused=paused, can_note=can_write_notes(port),
+        estimates=Estimator(BUDGET_ONCE_S).of(obs.jobs, config, cluster, obs.now_s),
         topology=read_topology(config.topology),
         annotations=AnnotationReader(len(obs.jobs)).read(obs.jobs),
     )  # fmt: skip

@@ -65,6 +65,7 @@ def _make(installer: Installer, args: argparse.Namespace) -> int:
     out = console()
     out.print(
         "next: slurm-ext doctor; then systemctl enable --now slurm-ext slurm-ext-janitor.timer"
+        " slurm-ext-history.timer"
     )
     out.print(f"mode is observe: see and change {layout.config}")
     return 0

@@ -104,6 +104,7 @@ def _scenario_options(parser: argparse.ArgumentParser) -> None:
                        help="driver ideal: decide that often; 0: at every change")  # fmt: skip
     group.add_argument("--round-start-s", type=int, default=0, metavar="S",
                        help="when the first round begins")  # fmt: skip
+    group.add_argument("--fast", action="store_true", help="no whole decision while all jobs fit")
     group.add_argument("--stamp-rounds", action="store_true",
                        help="ends count, and free GPUs, at the end of their round")  # fmt: skip
     group.add_argument("--physics", choices=sorted(PHYSICS), default="declared",
@@ -253,6 +254,7 @@ def _base(args: argparse.Namespace) -> Scenario:
         round_s=args.round_s,
         round_start_s=args.round_start_s,
         stamp_rounds=args.stamp_rounds,
+        fast=args.fast,
         physics=PHYSICS[args.physics],
         durations=args.durations,
         cost=StopCost(args.restart_s, args.lossless),

@@ -40,6 +40,7 @@ def show_plan(data: Plain, *, everything: bool) -> None:
     for plan in (p for p in data.get("preempt", ()) if p["victims"]):
         text = f"preemption for job {plan['job_id']} (a proposal): {plan['reason']['text']}"
         out.print(safe(text, 300))
+    out.print(safe(run_times(data), 300), style="dim")
     if data["patches"]:
         out.print(_patches(data["patches"]))
     for line in (*data["problems"], *data["errors"]):
@@ -54,6 +55,21 @@ def _headline(data: Plain) -> str:
     return (
         f"cluster {data['cluster'] or '?'} (Slurm {data['slurm']}), policy {data['policy']}, "
         f"{mode}; GPUs {used}/{total} used; cycle {data['cycle']} took {spent:.2f} s"
+    )
+
+
+def run_times(data: Plain) -> str:
+    """What run times are planned with, in one line."""
+    history = data["history"]
+    if history["problem"]:
+        return f"run times: time limits ({history['problem']})"
+    age_h = max(0, data["at_s"] - history["fitted_s"]) / 3600
+    share = history["coverage"]
+    drift = "" if share is None else f" ({share:.0%} of last week's within p10-p90; 80% is right)"
+    coming = f", {history['waiting']} in the next cycle" if history["waiting"] else ""
+    return (
+        f"run times: learnt {age_h:.0f} h ago from {history['attempts']} attempts{drift}; "
+        f"{history['estimated']} of {history['jobs']} jobs estimated{coming}"
     )
 
 
@@ -105,6 +121,23 @@ def _value(key: str, value: object) -> str:
 def clock(epoch_s: int) -> str:
     """Local wall time."""
     return time.strftime("%H:%M:%S", time.localtime(epoch_s))
+
+
+def expected(estimate: Plain) -> str:
+    """How long a job will run in all, and what says so."""
+    low, half, high, point = (
+        duration(round(estimate[name])) for name in ("p10_s", "p50_s", "p90_s", "point_s")
+    )
+    basis = (
+        f"by {estimate['n']} samples sharing {estimate['level']}"
+        if estimate["n"]
+        else f"by the {estimate['level']}"
+    )
+    beyond = "; longer than anything known: a rule of thumb" if estimate["beyond"] else ""
+    return (
+        f"expected run time in all {point}; 10/50/90 in 100 end within {low} / {half} / {high}; "
+        f"{basis}{beyond}"
+    )
 
 
 def duration(seconds: int | None) -> str:

@@ -19,7 +19,7 @@ from slurm_ext.model.job import Job, JobKey
 
 from .common import console, has_journal, print_json, safe
 from .replay import add_source_options, capture
-from .tables import clock, duration
+from .tables import clock, duration, expected
 from .why_data import account_of, verdict_of
 
 SHAPES = 6
@@ -99,6 +99,8 @@ def _show(data: Mapping[str, Any]) -> None:
     rank = f", rank {data['rank']} of {data['waiting']}" if data["rank"] >= 0 else ""
     out.print(safe(f"job {data['id']}: {data['verdict']}{rank} (policy {data['policy']})", 200))
     _show_verdict(data)
+    if data["estimate"] is not None:
+        out.print(safe(f"  {expected(data['estimate'])}", 200))
     if data["forecast"] is not None:
         late, latest = (duration(max(0, data["forecast"][q] - data["at_s"]))
                         for q in ("p50_s", "p90_s"))  # fmt: skip

@@ -48,6 +48,7 @@ def account_of(found: Capture, step: Step, job: Job, history: Sequence[Change]) 
         "alternatives": [list(p.nodes) for p in decision.alternatives],
         "shapes": rooms,
         "would_start_with": _would_start_with(found, job, decision, rooms),
+        "estimate": _estimate(found, job.key),
         "fence": _fence(step, job.key),
         "forecast": _forecast(step, job.key),
         "preempt": next((preempt_of(p) for p in plan.preempt if p.key == job.key), None),
@@ -59,6 +60,11 @@ def account_of(found: Capture, step: Step, job: Job, history: Sequence[Change]) 
         },
         "history": [_change(c) for c in history],
     }
+
+
+def _estimate(found: Capture, key: JobKey) -> Plain | None:
+    estimate = found.context.estimates.get(key)
+    return None if estimate is None else estimate._asdict()
 
 
 def verdict_of(decision: Decision, now_s: int) -> Plain:

@@ -27,14 +27,22 @@ class Viewer:
     operator: bool
 
 
-def viewer(connection: socket.socket, operators: Collection[str]) -> Viewer:
-    """The peer by its credentials (unix(7), SO_PEERCRED): root, we ourselves and the named
-    operators see everything.
+def peer_uid(connection: socket.socket) -> int:
+    """The user at the other end (unix(7), SO_PEERCRED).
 
     :raises OSError: the peer has gone.
     """
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    _, uid, _ = struct.unpack("3i", raw)
+    return int(struct.unpack("3i", raw)[1])
+
+
+def viewer(connection: socket.socket, operators: Collection[str]) -> Viewer:
+    """The peer by its credentials: root, we ourselves and the named
+    operators see everything.
+
+    :raises OSError: the peer has gone.
+    """
+    uid = peer_uid(connection)
     try:
         name = pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import zlib
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -70,7 +71,7 @@ def load(path: Path) -> Capture:
         if data[:2] == b"\x1f\x8b":
             data = gzip.decompress(data)
         document = json.loads(data)
-    except (OSError, ValueError, EOFError, RecursionError) as error:
+    except (OSError, ValueError, EOFError, RecursionError, zlib.error) as error:
         raise SlurmExtError(f"{path}: not a snapshot: {error}") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise SlurmExtError(
@@ -105,8 +106,10 @@ def _read(path: Path, document: dict[str, Any]) -> Capture:
         values = {n: from_plain(hints[n], document["context"][n]) for n in names}
         site = document["topology"]
         topology = UNKNOWN if site is None else from_plain(SiteTopology, site)
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise SlurmExtError(f"{path}: incomplete snapshot: {error}") from error
+    except SlurmExtError as error:
+        raise type(error)(f"{path}: damaged snapshot: {error}") from error
     context = Context(policy=policy, topology=topology, **values)
     return Capture(observation, context, str(document.get("plan", "")))
 

@@ -149,13 +149,28 @@ class JobsConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryConfig:
+    """Section ``history``; ``artefact`` empty: in the state directory."""
+
+    use: bool
+    artefact: str
+    max_age_days: int
+
+
+@dataclass(frozen=True, slots=True)
 class SlurmConfig:
-    """Section ``slurm``; empty paths: Slurm's own."""
+    """Section ``slurm``; empty paths: Slurm's own. ``rest_*``: slurmrestd, if there is one."""
 
     backend: str
     bin_dir: str
     slurm_conf: str
     format: str
+    rest_url: str
+    rest_user: str
+    rest_token_file: str
+    rest_token_command: str
+    rest_ca_file: str
+    rest_max_jobs: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +241,7 @@ class Config:
     preemption: PreemptionConfig
     topology: TopologyConfig
     jobs: JobsConfig
+    history: HistoryConfig
     slurm: SlurmConfig
     state: StateConfig
     status: StatusConfig
@@ -233,6 +249,11 @@ class Config:
     log: LogConfig
     files: tuple[str, ...] = field(default=(), compare=False)
     origins: Mapping[KeyPath, str] = field(default_factory=dict, compare=False)
+
+    @property
+    def artefact_path(self) -> Path:
+        """Where learnt run times are."""
+        return Path(self.history.artefact or Path(self.state.dir, "durations.npz"))
 
     @property
     def digest(self) -> str:
@@ -273,6 +294,7 @@ _SECTIONS: Mapping[str, type] = {
     "preemption": PreemptionConfig,
     "topology": TopologyConfig,
     "jobs": JobsConfig,
+    "history": HistoryConfig,
     "slurm": SlurmConfig,
     "state": StateConfig,
     "status": StatusConfig,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Mapping, Set
 from typing import Any, NamedTuple
 
@@ -17,6 +18,10 @@ OBSERVE: KeyPath = ("cycle", "observe_timeout_s")
 STALE: KeyPath = ("cycle", "stale_s")
 BACKOFF: KeyPath = ("cycle", "backoff_max_s")
 DEFERRAL: KeyPath = ("guard", "max_deferral_s")
+BACKEND: KeyPath = ("slurm", "backend")
+URL: KeyPath = ("slurm", "rest_url")
+TOKEN_FILE: KeyPath = ("slurm", "rest_token_file")
+TOKEN_COMMAND: KeyPath = ("slurm", "rest_token_command")
 LEASES_PER_INTERVAL = 3
 
 
@@ -27,6 +32,13 @@ class Rule(NamedTuple):
     ok: Callable[..., bool]
     why: str
     remedy: Callable[..., str]
+
+
+def _splits(command: str) -> bool:
+    try:
+        return not command.strip() or bool(shlex.split(command))
+    except ValueError:
+        return False
 
 
 RULES = (
@@ -71,6 +83,30 @@ RULES = (
         "one lease alone would exceed the deferral that is allowed",
         lambda deferral, lease: f"set {dotted(DEFERRAL)} to {lease:g} or more",
     ),
+    Rule(
+        (BACKEND, URL),
+        lambda backend, url: backend != "rest" or url,
+        "there is no slurmrestd to ask",
+        lambda backend, url: f"set {dotted(URL)}, or {dotted(BACKEND)} to auto",
+    ),
+    Rule(
+        (TOKEN_FILE, TOKEN_COMMAND),
+        lambda file, command: not (file and command),
+        "the token can come from one place only",
+        lambda file, command: f"leave {dotted(TOKEN_FILE)} or {dotted(TOKEN_COMMAND)} empty",
+    ),
+    Rule(
+        (URL, TOKEN_FILE, TOKEN_COMMAND),
+        lambda url, file, command: not url.startswith("http") or file or command,
+        "slurmrestd takes nothing over TCP without a token",
+        lambda url, file, command: f"set {dotted(TOKEN_FILE)} or {dotted(TOKEN_COMMAND)}",
+    ),
+    Rule(
+        (TOKEN_COMMAND,),
+        _splits,
+        "the quotes in the command do not match",
+        lambda command: "close every quote",
+    ),
 )
 
 
@@ -91,6 +127,7 @@ def cross_check(
     return faults
 
 
-def _said(key: KeyPath, value: float, origins: Mapping[KeyPath, str]) -> str:
+def _said(key: KeyPath, value: float | str, origins: Mapping[KeyPath, str]) -> str:
     source = printable(origins[key], 400) if key in origins else "default"
-    return f"{dotted(key)} = {value:g}, {source}"
+    shown = repr(printable(value, 80)) if isinstance(value, str) else f"{value:g}"
+    return f"{dotted(key)} = {shown}, {source}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from slurm_ext.engine.settings import (
     BackfillSettings,
@@ -15,6 +16,7 @@ from slurm_ext.engine.settings import (
 )
 from slurm_ext.engine.topology import UNKNOWN, Topology
 from slurm_ext.model.decision import Mode
+from slurm_ext.model.estimate import Estimate
 from slurm_ext.model.job import JobKey
 from slurm_ext.model.ledger import LedgerEntry
 from slurm_ext.policies import for_daemon
@@ -30,8 +32,10 @@ def context(
     memory: Memory,
     paused: bool,
     can_note: bool,
-    topology: Topology = UNKNOWN,
+    estimates: Mapping[JobKey, Estimate] = MappingProxyType({}),
+    attained_gpu_s: Mapping[JobKey, float] = MappingProxyType({}),
     annotations: Annotations | None = None,
+    topology: Topology = UNKNOWN,
 ) -> Context:
     """Everything decide() needs besides the observation.
 
@@ -81,6 +85,8 @@ def context(
             **plain(config.preemption), min_runtime_s=guard.min_runtime_before_requeue_s
         ),
         jobs=JobSettings(config.jobs.optout, config.jobs.interactive),
+        estimates=estimates,
+        attained_gpu_s=attained_gpu_s,
         annotations=annotations.good if annotations is not None else {},
         bad_annotations=annotations.bad if annotations is not None else {},
         topology=topology,

@@ -8,8 +8,10 @@ from enum import StrEnum
 
 from slurm_ext.model.decision import Mode
 from slurm_ext.model.observation import Controller, Observation
+from slurm_ext.slurm.fallback import Choice
 
 from .config import Config
+from .estimates import HistoryState
 
 
 class Level(StrEnum):
@@ -36,6 +38,8 @@ class Facts:
     """What was gathered. ``admin_level``: None, Operator, Administrator or SlurmUser.
 
     ``skew_s``: controller clock minus ours. ``differences``: text against JSON, field by field.
+    ``history``: what is learnt of run times, None if not looked at.
+    ``ways``: the ways to Slurm, each tried.
     """
 
     controller: Controller
@@ -43,20 +47,25 @@ class Facts:
     admin_level: str
     skew_s: float | None
     differences: tuple[str, ...] | None
+    history: HistoryState | None = None
+    ways: tuple[Choice, ...] = ()
 
 
 def examine(facts: Facts, config: Config) -> list[Finding]:
     """All findings, most important first."""
     found = [
         *_version(facts.controller),
+        *_ways(facts),
         *_privileges(facts, config),
         *_priority(facts.controller, config),
         *_scheduler(facts.controller),
+        *_locks(facts),
         *_gres(facts),
         *_limits(facts.controller, facts),
         *_clock(facts),
         *_parsing(facts),
         *_configuration(facts, config),
+        *_history(facts.history, config),
     ]
     rank = {Level.ERROR: 0, Level.WARNING: 1, Level.NOTE: 2, Level.OK: 3}
     return sorted(found, key=lambda f: rank[f.level])
@@ -86,6 +95,18 @@ def _version(controller: Controller) -> Iterator[Finding]:
             f"Slurm {text} has known faults in GPU selection: predictions will be off",
             "install the last patch level of this release",
         )  # fmt: skip
+
+
+def _ways(facts: Facts) -> Iterator[Finding]:
+    for way in facts.ways:
+        if way.works is False:
+            yield Finding(
+                Level.WARNING, "backend", f"{way.name} {way.text}",
+                "cure it, or choose the other one: slurm.backend, slurm.rest_url",
+            )  # fmt: skip
+        else:
+            level = Level.OK if way.works else Level.NOTE
+            yield Finding(level, "backend", f"{way.name}: {way.text}")
 
 
 def _privileges(facts: Facts, config: Config) -> Iterator[Finding]:
@@ -165,6 +186,22 @@ def _scheduler(controller: Controller) -> Iterator[Finding]:
         yield Finding(
             Level.NOTE, "bf_interval", "bf_interval is at its default of 30 s",
             "with jobs of minutes, bf_interval=5,bf_continue let gaps be filled sooner",
+        )  # fmt: skip
+
+
+LONG_QUEUE = 1000
+"""Waiting jobs from which on one pass of slurmctld's backfill takes longer than its yield."""
+
+
+def _locks(facts: Facts) -> Iterator[Finding]:
+    waiting = sum(job.state.pending for job in facts.observation.jobs)
+    parameters = facts.controller.value("SchedulerParameters").lower()
+    if waiting >= LONG_QUEUE and "bf_yield_interval" not in parameters:
+        yield Finding(
+            Level.NOTE, "bf_yield_interval",
+            f"{waiting} jobs wait, and slurmctld's backfill keeps its locks for up to 2 s at a "
+            "time: a look at Slurm waits as long",
+            "add bf_yield_interval=200000 to SchedulerParameters",
         )  # fmt: skip
 
 
@@ -262,3 +299,29 @@ def _configuration(facts: Facts, config: Config) -> Iterator[Finding]:
             Level.NOTE, "mode", "mode observe: decisions are recorded, nothing is touched",
             "set mode = \"order\" or \"enforce\", at first for one partition",
         )  # fmt: skip
+
+
+LEAST_COVERAGE = 0.6
+"""Of p10 to p90, which should hold 80 of 100 run times: below it, work has changed (drift)."""
+
+
+def _history(history: HistoryState | None, config: Config) -> Iterator[Finding]:
+    if history is None or not config.history.use:
+        return
+    if history.problem:
+        # Never fitted is how everybody begins; a file that is refused was meant to be used.
+        missing = not config.artefact_path.exists()
+        yield Finding(
+            Level.NOTE if missing else Level.WARNING, "history",
+            f"jobs are planned with their time limits: {history.problem}",
+            "slurm-ext history sync && slurm-ext history fit, or systemctl enable --now "
+            "slurm-ext-history.timer; or set history.use = false",
+        )  # fmt: skip
+    elif history.coverage is not None and history.coverage < LEAST_COVERAGE:
+        yield Finding(
+            Level.WARNING, "history_drift",
+            f"only {history.coverage:.0%} of last week's run times were within the range expected",
+            "work has changed: fit again; if it stays so, see slurm-ext history eval",
+        )  # fmt: skip
+    else:
+        yield Finding(Level.OK, "history", f"run times are learnt from {history.attempts} attempts")

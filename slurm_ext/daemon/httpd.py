@@ -8,7 +8,9 @@ import os
 import socket
 import socketserver
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -17,9 +19,15 @@ from typing import Any, ClassVar, Self
 
 from slurm_ext.errors import SlurmExtError
 
+from .access import peer_uid
+
 log = logging.getLogger(__name__)
 
 MAX_CLIENTS = 64
+MAX_OF_USER = 32
+"""Connections of one user at a time; root and our own user have no such limit."""
+MAX_S = 30.0
+"""Seconds from accept to the last byte: who drips bytes does not keep a place for ever."""
 MAX_BODY_BYTES = 64 * 1024
 JSON = "application/json"
 
@@ -90,32 +98,54 @@ class UnixServer:
         self.path.unlink(missing_ok=True)
 
 
+def _uid_of(connection: socket.socket) -> int | None:
+    """The user at the other end of a UNIX socket; None for others."""
+    return peer_uid(connection) if connection.family == socket.AF_UNIX else None
+
+
 class CappedThreads(socketserver.ThreadingMixIn):
     """Threads that end with the process; a client beyond the cap is hung up on at once."""
 
     daemon_threads = True
-    _room: threading.BoundedSemaphore
+    request_queue_size = 128
+
+    def __init__(self, *args: Any) -> None:
+        self._clients: dict[socket.socket, tuple[int | None, float]] = {}
+        super().__init__(*args)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._room.acquire(blocking=False):
+        uid = _uid_of(request)
+        if not self._has_room(uid):
             self.shutdown_request(request)  # type: ignore[attr-defined]
             return
+        self._clients[request] = uid, time.monotonic()
         super().process_request(request, client_address)
+
+    def _has_room(self, uid: int | None) -> bool:
+        taken = [owner for owner, _ in self._clients.copy().values()]
+        if uid not in (None, 0, os.geteuid()) and taken.count(uid) >= MAX_OF_USER:
+            return False
+        return len(taken) < MAX_CLIENTS
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._room.release()
+            self._clients.pop(request, None)
+
+    def service_actions(self) -> None:
+        """Called twice a second: hangs up on who has been here for too long."""
+        for request, (_, since_s) in self._clients.copy().items():
+            if time.monotonic() - since_s > MAX_S:
+                with suppress(OSError):  # it has just gone
+                    request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: object, client_address: object) -> None:
         log.debug("a client went away", exc_info=True)
 
 
 class _Server(CappedThreads, socketserver.UnixStreamServer):
-    def __init__(self, path: str, handler: type[BaseHTTPRequestHandler]) -> None:
-        self._room = threading.BoundedSemaphore(MAX_CLIENTS)
-        super().__init__(path, handler)
+    """On a UNIX socket, at a path."""
 
 
 class TcpServer(CappedThreads, socketserver.TCPServer):
@@ -124,7 +154,6 @@ class TcpServer(CappedThreads, socketserver.TCPServer):
     allow_reuse_address = True
 
     def __init__(self, where: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
-        self._room = threading.BoundedSemaphore(MAX_CLIENTS)
         self.address_family = socket.AF_INET6 if ":" in where[0] else socket.AF_INET
         super().__init__(where, handler)
 
@@ -140,14 +169,18 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "0")
-        if not length.isdecimal() or int(length) > MAX_BODY_BYTES:
+        if not (length.isdecimal() and len(length) <= 9 and int(length) <= MAX_BODY_BYTES):
             self._send(as_json(413, {"error": f"a body of at most {MAX_BODY_BYTES} bytes"}))
             return
         self._reply("POST", self.rfile.read(int(length)))
 
     def _reply(self, method: str, body: bytes) -> None:
         etag = self.headers.get("If-None-Match", "")
-        self._send(type(self).answer(Ask(method, self.path, body, etag, self.connection)))
+        try:
+            reply = type(self).answer(Ask(method, self.path, body, etag, self.connection))
+        except ValueError as error:  # a URL or number that cannot be read
+            reply = as_json(400, {"error": str(error)})
+        self._send(reply)
 
     def _send(self, reply: Reply) -> None:
         self.send_response(reply.status)

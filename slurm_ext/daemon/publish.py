@@ -146,7 +146,7 @@ def limited(data: Plain, query: str) -> Plain:
     """The snapshot with at most ``limit=N`` jobs, the first in rank, and how many there are."""
     limit = parse_qs(query).get("limit", [""])[0]
     jobs = data.get("jobs", [])
-    if not limit.isdecimal() or len(jobs) <= int(limit):
+    if not (limit.isdecimal() and len(limit) <= 9) or len(jobs) <= int(limit):
         return data
     return {**data, "jobs": jobs[: int(limit)], "jobs_in_all": len(jobs)}
 

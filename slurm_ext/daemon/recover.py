@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from slurm_ext.engine.cycle import carried
-from slurm_ext.engine.restore import empty, restoration
+from slurm_ext.engine.restore import empty, restoration, tidying
 from slurm_ext.engine.settings import Context, LeverSettings
 from slurm_ext.engine.view import entry_of
 from slurm_ext.errors import JournalError
@@ -77,15 +77,16 @@ def fail_open(port: SlurmPort, journal: Journal | None, *, can_note: bool, notes
 def _patches(
     obs: Observation, ledger: Mapping[JobKey, LedgerEntry], *, can_note: bool, notes: bool
 ) -> list[JobPatch]:
-    """What undoes everything of ours that stands on pending jobs now."""
+    """What undoes everything of ours that stands now, and takes notes off what runs."""
     levers = LeverSettings(undo_notes=notes)
     ctx = Context(policy=get("fifo"), ledger=carried(obs, ledger), levers=levers)
     patches = []
     for job in obs.jobs:
         entry = entry_of(job, ctx) if job.state.pending else None
-        if entry is None:
-            continue
-        patch = restoration(job, entry, obs.now_s, "fail_open")[1]
+        if entry is not None:
+            patch = restoration(job, entry, obs.now_s, "fail_open")[1]
+        else:
+            patch = tidying(job)
         if patch is not None and not can_note:
             patch = replace(patch, admin_comment=None)
         if patch is not None and not empty(patch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from typing import Any
 
 from slurm_ext import __version__
@@ -17,6 +18,7 @@ from slurm_ext.model.decision import (
     Reason,
     Verdict,
 )
+from slurm_ext.model.estimate import Estimate
 from slurm_ext.model.job import Job
 from slurm_ext.model.node import Node
 from slurm_ext.model.units import indices_of
@@ -47,7 +49,10 @@ def snapshot(result: CycleResult, config: Config) -> Plain:
         "modes": {name: str(mode) for name, mode in plan.modes.items()},
         "durations_s": dict(result.durations_s),
         "stats": dict(plan.stats),
-        "jobs": [_job(jobs[d.key], d, plan) for d in decisions],
+        "history": asdict(result.history),
+        "jobs": [
+            _job(jobs[d.key], d, plan, result.context.estimates.get(d.key)) for d in decisions
+        ],
         "nodes": [_node(n) for n in obs.nodes],
         "fences": [_fence(f) for f in plan.fences],
         "patches": [_patch(p) for p in plan.patches],
@@ -96,7 +101,7 @@ def summary(result: CycleResult) -> Plain:
     }
 
 
-def _job(job: Job, decision: Decision, plan: Plan) -> Plain:
+def _job(job: Job, decision: Decision, plan: Plan, estimate: Estimate | None) -> Plain:
     running = decision.verdict is Verdict.RUNNING
     nodes = [s.node for s in job.alloc]
     forecast = plan.forecasts.get(job.key)
@@ -113,6 +118,7 @@ def _job(job: Job, decision: Decision, plan: Plan) -> Plain:
         "nodes": nodes if running else job.request.nodes_min,
         "tasks": job.array_count,
         "limit_s": job.limit_s,
+        "estimate": None if estimate is None else estimate._asdict(),
         "priority": job.priority,
         "slurm_reason": job.reason,
         "verdict": str(decision.verdict),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from slurm_ext.model.decision import Decision, Plan, Stage, Term, Verdict
 from slurm_ext.model.job import Job, JobKey
@@ -41,8 +42,18 @@ class Step:
 
 
 def decide(obs: Observation, ctx: Context) -> Step:
-    """Order, place, backfill, guard, reconcile. Equal arguments give equal results."""
-    ctx = replace(ctx, ledger=carried(obs, ctx.ledger))
+    """Order, place, backfill, guard, reconcile. Equal arguments give equal results.
+
+    The order of the records does not matter; estimates that cannot be are not used.
+    """
+    obs = replace(
+        obs, jobs=tuple(sorted(obs.jobs, key=attrgetter("key"))),
+        reservations=tuple(sorted(obs.reservations, key=attrgetter("name"))),
+    )  # fmt: skip
+    ctx = replace(
+        ctx, ledger=carried(obs, ctx.ledger),
+        estimates={k: e for k, e in ctx.estimates.items() if e.sound},
+    )  # fmt: skip
     occupying = [j for j in obs.jobs if j.state.occupies]
     modes = guard.effective_modes(obs, ctx, ctx.memory)
     views, asides, surrendered = _sort(obs, replace(ctx, partition_modes=modes))

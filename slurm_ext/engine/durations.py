@@ -28,7 +28,8 @@ def planned_s(
     limit_s: int | None, estimate: Estimate | None, durations: str, default_limit_s: int
 ) -> int:
     """Run time of a waiting job in seconds. ``durations``: ``limit``, ``p50`` or ``p90``."""
-    most = limit_s if limit_s is not None else default_limit_s
+    # A job of no length would leave its room to the next one at the same moment.
+    most = max(1, limit_s if limit_s is not None else default_limit_s)
     if durations == "limit" or estimate is None:
         return most
     wanted = estimate.p50_s if durations == "p50" else estimate.p90_s

@@ -89,7 +89,7 @@ class _Heap:
         each = -(-tasks // PARTS)
         gpus, cpus, mem = wants
         fit = [have // need for have, need in zip(self.whole, wants, strict=True) if need]
-        at_once = max(1, min(each, *fit))
+        at_once = max(1, min([each, *fit]))
         part_s = duration_s * -(-each // at_once)
         for _ in range(-(-tasks // each)):
             self.start((gpus * at_once, cpus * at_once, mem * at_once), part_s, ready_s)

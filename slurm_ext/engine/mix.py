@@ -39,7 +39,7 @@ def job_mix(
     for job in jobs:
         request = job.request
         known = requests.get(id(request))
-        count = job.array_count * request.nodes_min
+        count = max(1, job.array_count) * max(1, request.nodes_min)
         requests[id(request)] = (request, count + (known[1] if known else 0))
     counts: dict[tuple[int, int, int, str], int] = {}
     for request, count in requests.values():

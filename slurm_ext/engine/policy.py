@@ -204,7 +204,11 @@ def _with(value: object, path: tuple[str, ...], new: object, key: str) -> object
 
 def _checked(current: object, value: object, key: str) -> object:
     if isinstance(current, float) and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
+        try:
+            value = float(value)
+        except OverflowError as error:
+            what = "too large for a number with a point; give a smaller one"
+            raise PolicyError(f"policy.parameters.{key}: {what}") from error
     if isinstance(current, tuple) and isinstance(value, list):
         value = tuple(value)
     if type(value) is not type(current):

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
+MOST_MIB = 1 << 40
+"""A request for more memory per node or unit counts as this much: no node has it, and sums over
+many units stay within 64 bits."""
+
 
 @dataclass(frozen=True, slots=True)
 class Demand:
@@ -88,12 +92,13 @@ def demand_of(request: Request, *, memory_counts: bool = True) -> Demand:
         units, unit_gpus = request.gpus_total, 1
         unit_cpus = request.cpus_per_gpu
     base_cpus = max(request.min_cpus_node, 1)
-    mem = request.mem_per_node_mib if memory_counts else 0
+    mem = min(MOST_MIB, request.mem_per_node_mib) if memory_counts else 0
     unit_mem = 0
     if memory_counts and not mem:
         unit_mem = request.mem_per_gpu_mib * unit_gpus or request.mem_per_cpu_mib * unit_cpus
+        unit_mem = min(MOST_MIB, unit_mem)
         if not unit_cpus:
-            mem = request.mem_per_cpu_mib * base_cpus
+            mem = min(MOST_MIB, request.mem_per_cpu_mib * base_cpus)
     return Demand(
         request.gpu_type, nodes, upper, base_cpus, mem, 0, whole_mem, request.exclusive,
         uniform=False, units=units, unit_gpus=unit_gpus, unit_cpus=unit_cpus,
@@ -105,10 +110,10 @@ def demand_of(request: Request, *, memory_counts: bool = True) -> Demand:
 
 def _memory(request: Request, cpus: int, gpus: int) -> int:
     if request.mem_per_node_mib:
-        return request.mem_per_node_mib
+        return min(MOST_MIB, request.mem_per_node_mib)
     if request.mem_per_cpu_mib:
-        return request.mem_per_cpu_mib * cpus
-    return request.mem_per_gpu_mib * gpus
+        return min(MOST_MIB, request.mem_per_cpu_mib * cpus)
+    return min(MOST_MIB, request.mem_per_gpu_mib * gpus)
 
 
 @dataclass(slots=True)

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 
 from slurm_ext.model.decision import Decision, JobPatch, Lever, Mode, Verdict
 from slurm_ext.model.job import Job, JobKey
-from slurm_ext.model.ledger import MARK, LedgerEntry, UndoNote, with_note
+from slurm_ext.model.ledger import LedgerEntry, UndoNote, with_note
 from slurm_ext.model.units import EpochS
 
 from .ladder import rungs
-from .restore import empty, note_of, restoration
+from .restore import empty, note_of, restoration, tidying
 from .settings import LeverSettings
 from .view import Aside, JobView, pinnable
 
@@ -238,15 +238,9 @@ class Reconciler:
             self._send(patch, after)
 
     def _tidy(self, job: Job) -> None:
-        """Take our note off a job that runs; its pin stays known to the ledger (a requeue)."""
-        if not self.levers.undo_notes or not job.state.running or MARK not in job.admin_comment:
-            return
-        clean = with_note(job.admin_comment, None)
-        if clean != job.admin_comment:
-            self._send(
-                JobPatch(job.key, job.address, Lever.RESTORE, admin_comment=clean, why="started"),
-                None,
-            )
+        """Take our note off a job that runs."""
+        if self.levers.undo_notes and (patch := tidying(job)) is not None:
+            self._send(patch, None)
 
     # -- output --------------------------------------------------------------------------
 

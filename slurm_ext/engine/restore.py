@@ -8,7 +8,7 @@ from hostlist import collect_hostlist
 
 from slurm_ext.model.decision import JobPatch, Lever
 from slurm_ext.model.job import Job
-from slurm_ext.model.ledger import LedgerEntry, UndoNote, with_note
+from slurm_ext.model.ledger import MARK, LedgerEntry, UndoNote, parse_note, with_note
 from slurm_ext.model.units import EpochS
 
 
@@ -39,6 +39,24 @@ def restoration(
     )
     after = replace(entry, released_s=None, site_factor=factor if boosted else entry.site_factor)
     return after, None if empty(patch) else patch
+
+
+def tidying(job: Job) -> JobPatch | None:
+    """The patch that takes our note off a job that runs, and with it a hold that came too late.
+
+    Slurm keeps such a hold, and the job would be held after a requeue. A pin stays known to the
+    ledger: on a running job a node list must not be touched.
+    """
+    if not job.state.running or MARK not in job.admin_comment:
+        return None
+    clean = with_note(job.admin_comment, None)
+    if clean == job.admin_comment:
+        return None
+    note = parse_note(job.admin_comment)
+    if note is not None and note.held and job.priority == 0:
+        # The note goes once the release has been seen.
+        return JobPatch(job.key, job.address, Lever.RESTORE, hold=False, why="started")
+    return JobPatch(job.key, job.address, Lever.RESTORE, admin_comment=clean, why="started")
 
 
 def empty(patch: JobPatch) -> bool:

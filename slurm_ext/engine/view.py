@@ -96,7 +96,7 @@ def look_at(job: Job, obs: Observation, ctx: Context) -> JobView | Aside:
         and entry.released_s is not None
         and not leased
         and not held_by_us
-        and obs.now_s - entry.released_s <= ctx.levers.start_grace_s
+        and abs(obs.now_s - entry.released_s) <= ctx.levers.start_grace_s
     )
     user_begin = entry.original_begin_s if entry is not None and leased else (job.begin_s or 0)
     waiting = _ineligible(job, obs.now_s, ctx, user_begin, ours=leased or held_by_us)

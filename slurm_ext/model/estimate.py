@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import NamedTuple
 
 
@@ -21,3 +22,13 @@ class Estimate(NamedTuple):
     n: int
     level: str
     beyond: bool = False
+
+    @property
+    def sound(self) -> bool:
+        """Whether it can be planned with: finite times from 0 on, the quantiles in order."""
+        return (
+            isfinite(self.p90_s)
+            and isfinite(self.point_s)
+            and self.point_s >= 0
+            and 0 <= self.p10_s <= self.p50_s <= self.p90_s
+        )

@@ -72,8 +72,8 @@ class Shape:
         found = []
         if self.jobs < 1:
             found.append("jobs: at least 1")
-        if self.load <= 0:
-            found.append("load: above 0")
+        if not 0 < self.load < math.inf:
+            found.append("load: above 0 and finite")
         if not 0 <= self.swing < 1:
             found.append("swing: from 0 to below 1")
         if not 1 <= self.limit_min <= self.limit_max:

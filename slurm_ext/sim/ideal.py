@@ -45,7 +45,8 @@ class IdealDriver:
     ``kill``: a job is ended at its limit, as Slurm does; else it runs to its true end and is taken
     to end within a minute once it is late (``engine.durations.OVERRUN_S``). ``round_s``: decisions
     at multiples of this only, 0: whenever something has changed. ``foresight``: gives jobs
-    estimates of their run times when they are submitted.
+    estimates of their run times when they are submitted. ``fast``: jobs that all fit are placed by
+    the engine's search alone (``shortcut``).
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class IdealDriver:
         kill: bool = False,
         round_s: int = 0,
         foresight: Foresight | None = None,
+        fast: bool = False,
         label: str = "",
     ) -> None:
         self.workload = workload
@@ -69,6 +71,7 @@ class IdealDriver:
         self.kill = kill
         self.round_s = round_s
         self.foresight = foresight
+        self.fast = fast
         self._estimates: dict[JobKey, Estimate] = {}
         self.events = EventQueue()
         self.decisions = 0
@@ -156,8 +159,7 @@ class IdealDriver:
 
     def _decide(self) -> None:
         self.decisions += 1
-        places = self._shortcut.find(self._pending.values())
-        if places:
+        if self.fast and (places := self._shortcut.find(self._pending.values())):
             for key, shares in places.items():
                 self._start(key, shares)
             return

@@ -45,7 +45,8 @@ class Scenario:
     ``round_s``, ``durations``, ``cost`` and ``stamp_rounds`` are for ``ideal``: decisions at
     multiples of ``round_s`` only (-1: as the policy has it; from ``round_start_s`` on), see
     :data:`DURATIONS`, the price of stopping a job, ends counted at the end of their round.
-    ``parameters``: of the policy. ``physics``: how fast jobs run.
+    ``fast``: place jobs that all fit without a whole decision. ``parameters``: of the policy.
+    ``physics``: how fast jobs run.
     """
 
     driver: str = "ideal"
@@ -56,6 +57,7 @@ class Scenario:
     cost: StopCost = field(default_factory=StopCost)
     stamp_rounds: bool = False
     round_start_s: int = 0
+    fast: bool = False
     parameters: Mapping[str, object] = field(default_factory=dict)
     physics: Physics = field(default_factory=Declared)
     slurm: SlurmSettings = field(default_factory=SlurmSettings)
@@ -123,7 +125,7 @@ def _ideal(scenario: Scenario, workload: Workload, spec: ClusterSpec) -> IdealDr
     if policy.allocation is None:
         return IdealDriver(
             workload, spec, context, kill=scenario.slurm.kill, round_s=round_s,
-            foresight=foresight, label=scenario.label,
+            foresight=foresight, fast=scenario.fast, label=scenario.label,
         )  # fmt: skip
     return AllotDriver(
         workload, spec, policy.allocation, scenario.physics, scenario.cost, round_s=round_s,

@@ -1,8 +1,9 @@
 """Waiting jobs that can all start at once: placed without a whole decision.
 
 With room for everybody there is nothing to order, to promise or to pass: the jobs start where the
-engine's own search finds a place, which is what ``decide()`` would do. What is free is kept up to
-date from start to end, so that a large cluster is not read anew for every job.
+engine's own search finds a place. What is free is kept up to date from start to end, so that a
+large cluster is not read anew for every job. The search does not know what other jobs ask for, nor
+which GPUs of a node are taken; so of several nodes it may take another than ``decide()`` would.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+import numpy as np
+
 from slurm_ext.engine.policy import NodePreference
-from slurm_ext.engine.pool import Demand, Pool, demand_of
+from slurm_ext.engine.pool import BoolArray, Demand, Pool, demand_of
 from slurm_ext.engine.search import place
 from slurm_ext.model.job import Job, JobKey, NodeShare, Request
 from slurm_ext.model.observation import Controller
@@ -28,14 +31,16 @@ class Shortcut:
     def __init__(
         self, cluster: Cluster, controller: Controller, preference: NodePreference
     ) -> None:
-        self._cluster = cluster
         self._preference = preference
-        records = cluster.records()
-        self._pool = Pool(records, (), controller)
-        # The pool keeps nodes in the order of their names, the cluster as they were described.
-        position = {node.name: i for i, node in enumerate(records)}
-        self._order = [position[node.name] for node in self._pool.nodes]
+        self._pool = Pool(cluster.records(), (), controller)
+        # The pool has its nodes in an order of its own.
+        self._allowed = {p.name: self._mask(p.nodes) for p in cluster.partitions}
         self._demands: dict[int, tuple[Request, Demand]] = {}
+
+    def _mask(self, names: tuple[str, ...]) -> BoolArray:
+        mask = np.zeros(len(self._pool.nodes), dtype=np.bool_)
+        mask[[self._pool.index[n] for n in names]] = True
+        return mask
 
     def find(self, jobs: Collection[Job]) -> dict[JobKey, tuple[NodeShare, ...]]:
         """Where each of the jobs starts now, in their order; empty unless all of them fit."""
@@ -57,7 +62,7 @@ class Shortcut:
         if known is None:
             demand = demand_of(job.request, memory_counts=self._pool.memory_counts)
             known = self._demands[id(job.request)] = (job.request, demand)
-        allowed = self._cluster.in_partition[job.partitions[0]][self._order]
+        allowed = self._allowed[job.partitions[0]]
         found = place(self._pool, self._pool.free, known[1], allowed, self._preference)
         if not found:
             return None

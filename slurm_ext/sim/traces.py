@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
@@ -53,7 +54,7 @@ def read(
         path = DEMO
     try:
         lines = _lines(path)
-    except (OSError, UnicodeDecodeError, EOFError) as error:
+    except (OSError, UnicodeDecodeError, EOFError, zlib.error) as error:
         raise TraceError(f"{path}: {error}") from error
     kind = kind or _guess(path, lines)
     if kind not in FORMATS:
@@ -74,7 +75,7 @@ def read(
             seen.add(parsed.job_id)
             jobs.append(parsed)
     if bad and (on_bad == "stop" or not jobs):
-        raise TraceError(describe_bad(path.name, bad))
+        raise TraceError(describe_bad(path.name, bad).replace("\n", "; "))
     if not jobs:
         raise TraceError(f"{path}: no jobs")
     return Workload.of(path.name, jobs, bad)

@@ -15,6 +15,7 @@ from slurm_ext.slurm.port import Outcome
 from slurm_ext.slurm.reader import TextReader
 from slurm_ext.slurm.run import Runner
 from slurm_ext.slurm.text import parse_config, parse_rpc_counts
+from slurm_ext.slurm.watch import SINGLE_SHARE
 from slurm_ext.slurm.writer import Writer
 
 
@@ -23,11 +24,13 @@ class CliOptions:
     """``format``: ``text`` is 10 to 50 times cheaper; ``json`` reads the same from ``--json``.
 
     ``timeout_s``: limit of each single command. ``batch``: commands in one scontrol process.
+    ``single_share``: part of the jobs whose details are asked for one by one when they changed.
     """
 
     format: Literal["text", "json"] = "text"
     timeout_s: float = 20.0
     batch: int = 200
+    single_share: float = SINGLE_SHARE
 
 
 class CliSlurm:
@@ -42,7 +45,7 @@ class CliSlurm:
         """``observer``: runs the reads of a whole look, which may take longer than other calls."""
         self.options = options or CliOptions()
         self._runner = runner or Runner(timeout_s=self.options.timeout_s)
-        self._text = TextReader(observer or self._runner)
+        self._text = TextReader(observer or self._runner, self.options.single_share)
         self._json = JsonReader(observer or self._runner)
         self._writer = Writer(
             self._runner, self._text.look, self._text.siblings, batch=self.options.batch
@@ -67,6 +70,7 @@ class CliSlurm:
 
     def patch(self, patches: Sequence[JobPatch]) -> tuple[Outcome, ...]:
         """Write job differences (``scontrol update|hold|release``)."""
+        self._text.forget(patch.key.job_id for patch in patches)
         return self._writer.patch(patches)
 
     def requeue(self, addresses: Sequence[tuple[JobKey, str]]) -> tuple[Outcome, ...]:

@@ -75,10 +75,14 @@ class Details:
 
 @dataclass(slots=True)
 class Blocks:
-    """Chunks by job id, and the ids whose block is not to be trusted."""
+    """Chunks by job id, and the ids whose block is not to be trusted.
+
+    ``asked``: ids that were asked for one by one, with or without an answer.
+    """
 
     chunks: dict[int, Chunk] = field(default_factory=dict)
     doubtful: set[int] = field(default_factory=set)
+    asked: set[int] = field(default_factory=set)
 
 
 def split_blocks(text: str) -> Blocks:

@@ -131,8 +131,8 @@ def job_of_record(record: Record, chunk: Chunk | None, problems: list[Problem]) 
     )
 
 
-_SIZES = slice(21, 24)
-_TRES = slice(26, 33)
+_SIZES = slice(Record._fields.index("nodes"), Record._fields.index("tasks") + 1)
+_TRES = slice(Record._fields.index("tres_per_node"), Record._fields.index("switches") + 1)
 
 
 @lru_cache(maxsize=16384)

@@ -6,13 +6,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from slurm_ext.errors import SlurmCommandError
-from slurm_ext.model.observation import Observation, Partition, Problem, Reservation
+from slurm_ext.model.observation import (
+    Controller,
+    Observation,
+    Partition,
+    Problem,
+    Reservation,
+)
 from slurm_ext.model.units import EpochS
 from slurm_ext.slurm import json_nodes, text
 from slurm_ext.slurm.json import parse_jobs, reports
@@ -21,6 +27,59 @@ from slurm_ext.slurm.run import Runner, escape
 from slurm_ext.slurm.shares import Doubts, check_masks, unexplained
 
 _FIRST_SCONTROL_JSON = (23, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What one look has read, before it is put together. ``factors``: SiteFactor by job id."""
+
+    controller: Controller
+    now_s: EpochS
+    jobs: Any
+    nodes: Any
+    partitions: list[Partition]
+    reservations: list[Reservation]
+    problems: list[Problem]
+    factors: Mapping[int, int]
+
+
+def assemble(parts: Parts, doubts: Doubts) -> Observation:
+    """The observation that the JSON documents and lists of one look stand for."""
+    jobs, problems = parse_jobs(parts.jobs, parts.now_s)
+    nodes, more = json_nodes.parse_nodes(parts.nodes)
+    problems += more + parts.problems
+    nodes = with_reservations(nodes, parts.reservations)
+    by_name = {one.name: one for one in nodes}
+    found: list[Problem] = []
+    jobs = [check_masks(job, by_name, found) if job.alloc else job for job in jobs]
+    jobs = [
+        replace(job, site_factor=parts.factors[job.job_id]) if job.job_id in parts.factors else job
+        for job in jobs
+    ]
+    problems += doubts.lasting([*found, *unexplained(jobs, nodes)])
+    return Observation(
+        now_s=parts.now_s,
+        controller=parts.controller,
+        jobs=tuple(jobs),
+        nodes=tuple(nodes),
+        partitions=tuple(parts.partitions),
+        reservations=tuple(parts.reservations),
+        problems=tuple(problems),
+    )
+
+
+def text_lists(runner: Runner) -> tuple[list[Partition], list[Reservation], list[Problem]]:
+    """Partitions and reservations from text, where JSON lacks them or too much of them."""
+    partitions, problems = text.parse_partitions(
+        runner.ask(["scontrol", "-a", "show", "partition"])
+    )
+    reservations, more = text.parse_reservations(runner.ask(["scontrol", "show", "reservation"]))
+    return partitions, reservations, problems + more
+
+
+def read_factors(runner: Runner) -> dict[int, int]:
+    """SiteFactor of each pending job by its id (``sprio``, which has no JSON)."""
+    return text.parse_site_factors(runner.ask(["sprio", "-h", "-o", "%i %S"]))
 
 
 class JsonReader:
@@ -44,50 +103,28 @@ class JsonReader:
                 if modern
                 else ["sinfo", "--json"],
             )
-            rest = pool.submit(self._modern if modern else self._old, now)
-            factors = (
-                pool.submit(self._runner.ask, ["sprio", "-h", "-o", "%i %S"])
-                if site_factors
-                else None
+            rest = (
+                pool.submit(self._modern, now) if modern else pool.submit(text_lists, self._runner)
             )
-            jobs, problems = parse_jobs(queue.result(), now)
-            nodes, more = json_nodes.parse_nodes(node.result())
+            factors = pool.submit(read_factors, self._runner) if site_factors else None
             partitions, reservations, others = rest.result()
-            factor = text.parse_site_factors(factors.result()) if factors else {}
-        problems += more + others
-        nodes = with_reservations(nodes, reservations)
-        by_name = {one.name: one for one in nodes}
-        doubts: list[Problem] = []
-        jobs = [check_masks(job, by_name, doubts) if job.alloc else job for job in jobs]
-        jobs = [
-            replace(job, site_factor=factor[job.job_id]) if job.job_id in factor else job
-            for job in jobs
-        ]
-        problems += self._doubts.lasting([*doubts, *unexplained(jobs, nodes)])
-        return Observation(
-            now_s=now,
-            controller=controller,
-            jobs=tuple(jobs),
-            nodes=tuple(nodes),
-            partitions=tuple(partitions),
-            reservations=tuple(reservations),
-            problems=tuple(problems),
-        )
+            parts = Parts(
+                controller=controller,
+                now_s=now,
+                jobs=queue.result(),
+                nodes=node.result(),
+                partitions=partitions,
+                reservations=reservations,
+                problems=others,
+                factors=factors.result() if factors else {},
+            )
+        return assemble(parts, self._doubts)
 
     def _modern(self, now: EpochS) -> tuple[list[Partition], list[Reservation], list[Problem]]:
         parts = self._ask(["scontrol", "-a", "show", "partition", "--json"])
         resv = self._ask(["scontrol", "show", "reservation", "--json"])
         partitions, problems = json_nodes.parse_partitions(parts)
         reservations, more = json_nodes.parse_reservations(resv, now)
-        return partitions, reservations, problems + more
-
-    def _old(self, _now: EpochS) -> tuple[list[Partition], list[Reservation], list[Problem]]:
-        partitions, problems = text.parse_partitions(
-            self._runner.ask(["scontrol", "-a", "show", "partition"])
-        )
-        reservations, more = text.parse_reservations(
-            self._runner.ask(["scontrol", "show", "reservation"])
-        )
         return partitions, reservations, problems + more
 
     def _ask(self, argv: Sequence[str]) -> Any:

@@ -1,7 +1,10 @@
-"""The fast path: everything from text, two processes side by side.
+"""The fast path: everything from text, three processes side by side.
 
-``squeue`` gives every job with unforgeable columns; one ``scontrol`` batch gives configuration,
-partitions, reservations, job details and nodes. Jobs that have not changed since the last look
+``squeue`` gives every job with unforgeable columns, one ``scontrol`` the job details, another one
+configuration, partitions, reservations and nodes. All start at once: slurmctld's backfill keeps
+its locks for up to ``bf_yield_interval`` (2 s by default), and questions asked one after the
+other wait for it again and again. Details are asked for job by job where squeue shows that only
+a few have changed (:mod:`slurm_ext.slurm.watch`). Jobs that have not changed since the last look
 are taken from a cache that holds exactly one look.
 """
 
@@ -12,13 +15,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from slurm_ext.errors import SlurmCommandError
+from slurm_ext.errors import SlurmCommandError, SlurmUnavailableError
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.node import Node
 from slurm_ext.model.observation import Observation, Problem, Reservation
 from slurm_ext.model.units import EpochS
 from slurm_ext.slurm.batch import run_batch
-from slurm_ext.slurm.details import Chunk, split_blocks
+from slurm_ext.slurm.details import Blocks, Chunk, split_blocks
 from slurm_ext.slurm.jobs import job_id_of, job_of_record
 from slurm_ext.slurm.run import Runner, failure
 from slurm_ext.slurm.shares import Doubts, check_masks, unexplained
@@ -30,9 +33,9 @@ from slurm_ext.slurm.text import (
     parse_reservations,
     parse_site_factors,
 )
+from slurm_ext.slurm.watch import SINGLE_SHARE, Watch
 
-# Jobs before nodes: a job that starts in between is then only missing from the jobs.
-_LOOK = ("show config", "show partition", "show reservation", "show job", "show node")
+_REST = ("show config", "show partition", "show reservation", "show node")
 _MAX_UNFOLDED = 4000
 """Array tasks shown by scontrol and hidden by squeue that are asked for, at most, in one look."""
 _MAX_AGAIN = 64
@@ -59,34 +62,38 @@ def with_reservations(nodes: Iterable[Node], reservations: Iterable[Reservation]
 class TextReader:
     """Reads Slurm through ``squeue`` and ``scontrol`` text. Not for use by several threads."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Runner, single_share: float = SINGLE_SHARE) -> None:
+        """``single_share``: see :class:`slurm_ext.slurm.watch.Watch`."""
         self._doubts = Doubts()
         self._runner = runner
         self._framing = Framing.fresh()
+        self._watch = Watch(self._framing, single_share)
         self._cache: dict[tuple[str, Chunk | None], _Cached] = {}
 
     def observe(self, *, site_factors: bool = False) -> Observation:
         """Everything of one moment; raises if any part is missing."""
-        with ThreadPoolExecutor(max_workers=3) as pool:
+        full = self._watch.full
+        with ThreadPoolExecutor(max_workers=4) as pool:
             queue = pool.submit(self._squeue)
-            rest = pool.submit(run_batch, self._runner, _LOOK, options=("-a", "-d"))
+            details = pool.submit(self._details) if full else None
+            rest = pool.submit(self._batch, _REST)
             factors = pool.submit(self._sprio) if site_factors else None
-            raw = queue.result()
-            parts = rest.result()
+            # What is here already is read while slurmctld still answers the rest.
+            config, partition_text, reservation_text, node_text = rest.result()
+            controller, now = parse_config(config)
+            if now is None:
+                raise SlurmCommandError("scontrol show config: no clock in the answer")
+            partitions, problems = parse_partitions(partition_text)
+            reservations, more = parse_reservations(reservation_text)
+            problems += more
+            nodes, more = parse_nodes(node_text)
+            problems += more
+            nodes = with_reservations(nodes, reservations)
+            records = [(one, self._id_of(one)) for one in queue.result()]
+            blocks = details.result() if details else self._changed(records)
             factor = factors.result() if factors else {}
-        if parts.answer.code != 0:
-            raise failure(["scontrol", "-a", "-d", "<<", *_LOOK], parts.answer)
-        config, partition_text, reservation_text, job_text, node_text = parts.texts
-        controller, now = parse_config(config)
-        if now is None:
-            raise SlurmCommandError("scontrol show config: no clock in the answer")
-        partitions, problems = parse_partitions(partition_text)
-        reservations, more = parse_reservations(reservation_text)
-        problems += more
-        nodes, more = parse_nodes(node_text)
-        problems += more
-        nodes = with_reservations(nodes, reservations)
-        jobs = self._jobs(raw, job_text, now, problems)
+        jobs = self._jobs(records, blocks, now, problems)
+        self._watch.keep(records, blocks.chunks, full=full)
         by_name = {node.name: node for node in nodes}
         doubts: list[Problem] = []
         jobs = [check_masks(job, by_name, doubts) if job.alloc else job for job in jobs]
@@ -123,7 +130,8 @@ class TextReader:
         seen = {self._id_of(one) for one in raw}
         raw += self._unfolded(sorted(set(job_ids) - seen))
         records = [record for one in raw if (record := self._framing.cut(one)) is not None]
-        chunks = self._again([job_id for record in records if (job_id := job_id_of(record))])
+        ids = [job_id for record in records if (job_id := job_id_of(record))]
+        chunks = self._again(ids).chunks
         return [
             job_of_record(record, chunks.get(job_id_of(record) or -1), []) for record in records
         ]
@@ -160,17 +168,42 @@ class TextReader:
     def _sprio(self) -> Mapping[int, int]:
         return parse_site_factors(self._runner.ask(["sprio", "-h", "-o", "%i %S"]))
 
+    def _batch(self, commands: Sequence[str]) -> tuple[str, ...]:
+        parts = run_batch(self._runner, commands, options=("-a", "-d"))
+        if parts.answer.code != 0:
+            raise failure(["scontrol", "-a", "-d", "<<", *commands], parts.answer)
+        return parts.texts
+
+    def _details(self) -> Blocks:
+        return split_blocks(self._batch(("show job",))[0])
+
+    def _changed(self, records: Sequence[tuple[str, int]]) -> Blocks:
+        """Details as known, and fresh ones of the jobs that squeue shows changed."""
+        known = self._watch.still_good(records)
+        stale = [job_id for _, job_id in records if job_id not in known]
+        if not self._watch.few(len(stale), len(records)):
+            return self._details()
+        found = self._again(stale)
+        found.chunks.update(known)
+        return found
+
+    def forget(self, job_ids: Iterable[int]) -> None:
+        """We are about to change these jobs."""
+        self._watch.forget(job_ids)
+
     def _jobs(
-        self, raw: Sequence[str], job_text: str, now: EpochS, problems: list[Problem]
+        self,
+        records: list[tuple[str, int]],
+        found: Blocks,
+        now: EpochS,
+        problems: list[Problem],
     ) -> list[Job]:
-        records = [(one, self._id_of(one)) for one in raw]
-        found = split_blocks(job_text)
         hidden = (found.chunks.keys() | found.doubtful) - {job_id for _, job_id in records}
         again = self._unfolded(sorted(hidden)[:_MAX_UNFOLDED])
-        records += [(one, self._id_of(one)) for one in again]
         chunks = found.chunks
-        missing = [job_id for _, job_id in records if job_id not in chunks]
-        chunks.update(self._again(missing[:_MAX_AGAIN]))
+        records = [*records, *((one, self._id_of(one)) for one in again)]
+        missing = [i for _, i in records if i not in chunks and i not in found.asked]
+        chunks.update(self._again(missing[:_MAX_AGAIN]).chunks)
         fresh: dict[tuple[str, Chunk | None], _Cached] = {}
         jobs: list[Job] = []
         for one, job_id in records:
@@ -205,15 +238,24 @@ class TextReader:
             )
         return _Cached(job, tuple(problems))
 
-    def _again(self, job_ids: Sequence[int]) -> dict[int, Chunk]:
-        """Details of single jobs: only a job's own text can stand in its answer."""
+    def _again(self, job_ids: Sequence[int]) -> Blocks:
+        """Details of single jobs: only a job's own text can stand in its answer.
+
+        Other ids in the answer (tasks of the same array, or forged ones) are doubtful.
+        """
+        found = Blocks(asked=set(job_ids))
         if not job_ids:
-            return {}
+            return found
         commands = [f"show job {job_id}" for job_id in job_ids]
         parts = run_batch(self._runner, commands, options=("-a", "-d"))
-        found: dict[int, Chunk] = {}
+        if parts.answer.code != 0:
+            error = failure(["scontrol", "-a", "-d", "<< show job"], parts.answer)
+            if isinstance(error, SlurmUnavailableError):
+                raise error
         for job_id, text in zip(job_ids, parts.texts, strict=True):
-            chunk = split_blocks(text).chunks.get(job_id)
+            answer = split_blocks(text)
+            found.doubtful |= answer.chunks.keys() | answer.doubtful
+            chunk = answer.chunks.get(job_id)
             if chunk is not None:
-                found[job_id] = chunk
+                found.chunks[job_id] = chunk
         return found

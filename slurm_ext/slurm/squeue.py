@@ -11,17 +11,26 @@ import secrets
 from dataclasses import dataclass
 from typing import NamedTuple
 
+_PASSING = ("jobid", "reason", "prioritylong", "starttime", "endtime", "eligibletime")
+"""Come first: they change without any change of what the job asks for or holds."""
+
 FIELDS = (
-    "jobid", "arrayjobid", "arraytaskid", "hetjobid", "hetjoboffset",
-    "name", "username", "userid", "account", "partition", "qos",
-    "state", "reason", "prioritylong", "nice",
-    "timelimit", "submittime", "eligibletime", "starttime", "endtime", "deadline",
+    *_PASSING,
+    "state", "arraytaskid", "arrayjobid", "hetjobid", "hetjoboffset",
+    "name", "username", "userid", "account", "partition", "qos", "nice",
+    "timelimit", "submittime", "deadline",
     "numnodes", "numcpus", "numtasks", "nodelist", "tres-alloc",
     "tres-per-node", "tres-per-job", "tres-per-task", "tres-per-socket",
     "cpus-per-tres", "mem-per-tres", "reqswitch", "reservation", "dependency",
     "comment", "admin_comment", "restartcnt", "batchflag", "requeue",
 )  # fmt: skip
 """Fields of ``squeue -O`` that every version from 22.05 to 26.05 has."""
+
+WATCHED = (
+    "reqnodes", "feature", "minmemory", "mincpus", "maxnodes", "cpus-per-task", "ntpernode",
+    "oversubscribe", "licenses", "contiguous", "mintmpdisk", "corespec", "sockets",
+)  # fmt: skip
+"""Not read here, only compared: a change in them says that the details have changed."""
 
 DEPENDENCY_CHARS = 200
 """A dependency may be 128 KiB long, and every job of a user may have one; the start is enough."""
@@ -36,8 +45,14 @@ class Record(NamedTuple):
     """One job as squeue prints it, in the order of ``FIELDS``."""
 
     job_id: str
-    array_job: str
+    reason: str
+    priority: str
+    start: str
+    end: str
+    eligible: str
+    state: str
     array_tasks: str
+    array_job: str
     het_job: str
     het_offset: str
     name: str
@@ -46,15 +61,9 @@ class Record(NamedTuple):
     account: str
     partition: str
     qos: str
-    state: str
-    reason: str
-    priority: str
     nice: str
     limit: str
     submit: str
-    eligible: str
-    start: str
-    end: str
     deadline: str
     nodes: str
     cpus: str
@@ -92,7 +101,7 @@ class Framing:
     @property
     def format(self) -> str:
         """The value of ``SQUEUE_FORMAT2``: full widths, a separator after each field."""
-        *inner, last = FIELDS
+        *inner, last = (*FIELDS, *WATCHED)
         words = [f"{name}:{_WIDTH.get(name, '')}{self.field}" for name in inner]
         return ",".join([*words, f"{last}:{self.record}"])
 
@@ -104,4 +113,15 @@ class Framing:
     def cut(self, raw: str) -> Record | None:
         """The fields of one raw record; None if their number is wrong (a truncated answer)."""
         fields = raw.split(self.field)
-        return Record(*fields) if len(fields) == len(FIELDS) else None
+        if len(fields) != len(FIELDS) + len(WATCHED):
+            return None
+        return Record(*fields[: len(FIELDS)])
+
+    def lasting(self, raw: str) -> str:
+        """The record without the fields that change by themselves."""
+        return raw.split(self.field, len(_PASSING))[-1]
+
+    def state_and_tasks(self, raw: str) -> tuple[str, str]:
+        """State and array task list of a raw record, without cutting all of it."""
+        parts = raw.split(self.field, len(_PASSING) + 2)
+        return (parts[-3], parts[-2]) if len(parts) == len(_PASSING) + 3 else ("", "")

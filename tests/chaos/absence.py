@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -91,8 +92,11 @@ def alive(pid: str) -> str:
 
 def children(pid: int) -> list[str]:
     """Pids of the processes that this one, by any of its threads, has started and not reaped."""
-    tasks = Path(f"/proc/{pid}/task").glob("*/children")
-    return [child for task in tasks for child in task.read_text().split()]
+    found: list[str] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):  # the thread has ended meanwhile
+            found += task.read_text().split()
+    return found
 
 
 def assert_recovers(beside: Frail, queue: Queue, deadline_s: float = 25) -> None:

@@ -159,8 +159,11 @@ class Queue:
 
     # -- invariants --------------------------------------------------------------------------
 
-    def check_always(self, lease_s: int) -> dict[int, Seen]:
-        """What must hold at every moment, whoever is alive or dead."""
+    def check_always(self, lease_s: int, *, just_died: bool = False) -> dict[int, Seen]:
+        """What must hold at every moment, whoever is alive or dead.
+
+        ``just_died``: a hold that came a moment after its job's start may still stand there.
+        """
         seen = read(self.slurm)
         now_s = int(time.time())
         for job, wish, one in self._with(seen):
@@ -173,6 +176,8 @@ class Queue:
                 assert one.eligible_s is None or one.eligible_s <= bound, (job, one, wish, now_s)
             elif not wish.held and one.start_s:
                 self._check_started(job, one, wish)
+                if one.state == "RUNNING" and not just_died:
+                    assert one.priority > 0, f"a hold waits for its requeue: {job} {one}"
         return seen
 
     def _check_started(self, job: int, one: Seen, wish: Wish) -> None:
@@ -182,8 +187,6 @@ class Queue:
         assert hosts(wish.excluded).isdisjoint(where), (job, one, wish)
         assert one.start_s is not None
         assert one.start_s >= wish.begin_s - 1, f"before its begin: {job} {one} {wish}"
-        if one.state == "RUNNING":
-            assert one.priority > 0, f"a hold waits for its requeue: {job} {one}"
 
     def left_behind(self, seen: dict[int, Seen]) -> list[str]:
         """Marks of ours on pending jobs: what must be gone once all is given back."""

@@ -97,7 +97,7 @@ class Storm:
             variant = variant.replace("without", "with")  # the ledger is all there is
         self.crashes[variant] = self.crashes.get(variant, 0) + 1
         self.marked += len(self.queue.marked())
-        self.queue.check_always(LEASE_S)
+        self.queue.check_always(LEASE_S, just_died=True)
         if variant.endswith("without"):
             self.daemon.lose_ledger()
         if variant.startswith("recover"):
@@ -110,7 +110,8 @@ class Storm:
             self._nothing_left(said.stdout + said.stderr)
         elif variant == "nothing":
             self._lapses()
-        self.queue.check_always(LEASE_S)  # a restart is the next point's beginning
+        # A restart is the next point's beginning: only what was undone by now must be right.
+        self.queue.check_always(LEASE_S, just_died=variant.startswith("restart"))
 
     def _nothing_left(self, said: str) -> None:
         left = self.queue.left_behind(read(self.queue.slurm))

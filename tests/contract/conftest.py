@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 import pytest
-from minislurm import Cluster, NodeGroup, Param, Partition, Spec
+from minislurm import Cluster, MissingProgramsError, NodeGroup, Param, Partition, Spec, programs
 
 from slurm_ext.slurm.cli import CliOptions, CliSlurm
 from slurm_ext.slurm.port import SlurmPort
+from slurm_ext.slurm.rest import RestOptions, RestSlurm
+from slurm_ext.slurm.rest_token import Token, from_command
 from slurm_ext.slurm.run import Runner
 from tests.live import booted
 
 from .driver import Driver
+
+REST_TRIED = (22, 5)
+
+
+def _has_rest() -> bool:
+    """slurmrestd with auth/jwt, of the release it was tried with."""
+    try:
+        if programs.major(programs.slurm_version()) != REST_TRIED:
+            return False
+        programs.require(accounting=False, users=False, rest=True)
+        programs.require_plugin("auth_jwt")
+    except MissingProgramsError:
+        return False
+    return True
+
+
+HAS_REST = _has_rest()
+NO_REST = "no slurmrestd of 22.05 with auth/jwt (packages slurmrestd, slurm-wlm-jwt-plugin)"
 
 SPEC = Spec(
     name="contract",
@@ -21,20 +41,38 @@ SPEC = Spec(
     sched="tuned",
     priority="multifactor",
     params=(Param("Licenses", "sim:4"), Param("KillWait", "2"), Param("MinJobAge", "60")),
+    rest=HAS_REST,
 )
 
-Environ = Mapping[str, str]
+
+def runner(cluster: Cluster) -> Runner:
+    return Runner(timeout_s=30, environ=Driver(cluster.env).env)
 
 
-def cli_text(environ: Environ) -> SlurmPort:
-    return CliSlurm(CliOptions(timeout_s=30), Runner(timeout_s=30, environ=environ))
+def cli_text(cluster: Cluster) -> SlurmPort:
+    """Details are asked for job by job, as on a long queue: the short one here would not do it."""
+    return CliSlurm(CliOptions(timeout_s=30, single_share=1.0), runner(cluster))
 
 
-def cli_json(environ: Environ) -> SlurmPort:
-    return CliSlurm(CliOptions(format="json", timeout_s=30), Runner(timeout_s=30, environ=environ))
+def cli_json(cluster: Cluster) -> SlurmPort:
+    return CliSlurm(CliOptions(format="json", timeout_s=30), runner(cluster))
 
 
-ADAPTERS: dict[str, Callable[[Environ], SlurmPort]] = {"cli-text": cli_text, "cli-json": cli_json}
+def rest(cluster: Cluster) -> SlurmPort:
+    """slurmrestd on its socket; it runs as nobody, so the token says who asks."""
+    if not HAS_REST:
+        pytest.skip(NO_REST)
+    commands = runner(cluster)
+    token = Token(from_command(commands, ["scontrol", "token", "lifespan=600"]), "root")
+    options = RestOptions(f"unix:{cluster.layout.rest_socket}", limit_s=30)
+    return RestSlurm(options, token, commands, CliSlurm(CliOptions(timeout_s=30), commands))
+
+
+ADAPTERS: dict[str, Callable[[Cluster], SlurmPort]] = {
+    "cli-text": cli_text,
+    "cli-json": cli_json,
+    "rest": rest,
+}
 """Another adapter joins the contract by a line here."""
 
 
@@ -53,5 +91,5 @@ def driver(contract_cluster: Cluster) -> Driver:
 
 
 @pytest.fixture(params=sorted(ADAPTERS))
-def port(request: pytest.FixtureRequest, driver: Driver) -> SlurmPort:
-    return ADAPTERS[request.param](driver.env)
+def port(request: pytest.FixtureRequest, driver: Driver, contract_cluster: Cluster) -> SlurmPort:
+    return ADAPTERS[request.param](contract_cluster)

@@ -9,6 +9,7 @@ import pytest
 
 from slurm_ext.model.decision import JobPatch, Lever, ReservationSpec
 from slurm_ext.model.job import BaseState, Job, JobKey
+from slurm_ext.model.ledger import UndoNote, with_note
 from slurm_ext.model.units import indices_of
 from slurm_ext.slurm.port import SlurmPort
 from tests.live import wait_until
@@ -222,12 +223,18 @@ def test_an_array_update_changes_only_what_waits(port: SlurmPort, driver: Driver
     ],
     ids=["plain", "blank", "quotes", "lines", "control", "60kB"],
 )
-def test_admin_comment_survives_as_it_is(port: SlurmPort, driver: Driver, text: str) -> None:
-    one = job(port, driver.submit("-H"))
-    assert port.patch([change(one, admin_comment=text, site_factor=1)])[0].ok
-    assert job(port, one.job_id).admin_comment == text
-    assert port.patch([change(one, admin_comment="")])[0].ok
-    assert job(port, one.job_id).admin_comment == ""
+def test_a_note_leaves_the_admin_comment_as_it_is(
+    port: SlurmPort, driver: Driver, text: str
+) -> None:
+    job_id = driver.submit("-H")
+    driver.run("scontrol", "update", f"JobId={job_id}", f"AdminComment={text}")
+    one = job(port, job_id)
+    assert one.admin_comment == text
+    noted = with_note(text, UndoNote(lease_until_s=1_900_000_000))
+    assert port.patch([change(one, admin_comment=noted, site_factor=1)])[0].ok
+    assert job(port, job_id).admin_comment == noted
+    assert port.patch([change(one, admin_comment=text)])[0].ok
+    assert job(port, job_id).admin_comment == text
 
 
 def test_outcomes_stand_in_the_order_of_the_patches(port: SlurmPort, driver: Driver) -> None:

@@ -14,6 +14,7 @@ import slurm_ext.slurm
 from slurm_ext.annotate.check import understand
 from slurm_ext.annotate.script import read_script
 from slurm_ext.daemon.progress import read_progress
+from slurm_ext.daemon.requeue import RESTART_AFTER_S
 from slurm_ext.model.progress import Progress
 from slurm_ext.sbatch_templates import names, render
 
@@ -124,7 +125,8 @@ def test_a_job_goes_on_at_another_size(name: str, annotating: Slurm, work: Path)
     wait_for(lambda: annotating.states([job]) == {str(job): "PENDING"}, 20, "pending")
     annotating.update(job, Gres="gpu:8", NumCPUs=32)
     annotating.run("scontrol", "release", str(job))
-    annotating.update(job, StartTime="now")
+    # Not "now": the node has just revoked the job's credential.
+    annotating.update(job, StartTime=f"now+{RESTART_AFTER_S}")
     annotating.wait_completed([job], 40)
     reports = progress(work, job).reports
     assert next(r.gpus for r in reports if r.checkpoint) == saved.gpus == 4

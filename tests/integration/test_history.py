@@ -26,7 +26,7 @@ from slurm_ext.slurm.run import Runner
 from slurm_ext.slurm.times import stamp
 
 from .conftest import running
-from .harness import Slurm, wait_for
+from .harness import Daemon, Slurm, wait_for
 
 pytestmark = pytest.mark.slurm
 
@@ -205,3 +205,55 @@ def test_slurmdbd_down_keeps_what_is_there(
         assert report.total == before.total
         assert store.covered() == before.covered
         assert sync(store, runner, int(time.time())).stopped == ""
+
+
+def test_daemon_plans_with_what_was_learnt_and_why_tells_it(
+    cluster: Slurm, done: dict[str, int], tmp_path: Path
+) -> None:
+    daemon = Daemon(cluster, tmp_path, policy__name="sjf")
+    blocker = cluster.submit("--nodes=2", "--gpus-per-node=8", run_s=60, user=USER)
+    cluster.wait_state([blocker], {"RUNNING"}, 30)
+    with daemon:
+        job = cluster.submit(*SMALL, "--job-name=train_9", run_s=1, user=USER)
+        daemon.wait_seen([job])
+        before = daemon.status()
+        assert "missing" in before["history"]["problem"]
+        daemon.command("history", "sync")
+        daemon.command("history", "fit")
+
+        def planned() -> Any:
+            return daemon.decisions()[str(job)]["estimate"]
+
+        estimate = wait_for(planned, 20, "an estimate of the job", daemon.log)
+        row = daemon.decisions()[str(job)]
+        assert estimate["level"].startswith("user")
+        assert row["terms"]["expected_s"] == estimate["point_s"] < row["limit_s"]
+        assert daemon.status()["history"]["problem"] == ""
+        assert "expected run time in all" in daemon.command("why", str(job)).stdout
+        assert "learnt 0 h ago" in daemon.command("status").stdout
+        (tmp_path / "state" / "durations.npz").write_bytes(b"rubbish")
+        wait_for(lambda: planned() is None, 20, "planning with limits again", daemon.log)
+        assert "cannot be used" in daemon.status()["history"]["problem"]
+        assert daemon.log().count("planning with time limits") == 2  # missing, then rubbish
+    cluster.run("scancel", str(blocker), str(job))
+
+
+def test_what_steps_recorded_comes_with_the_attempts(
+    cluster: Slurm, runner: Runner, done: dict[str, int], tmp_path: Path
+) -> None:
+    eat = "python3 -c 'import time; a = bytearray(300 << 20); time.sleep(4)'"
+    job = cluster.submit(
+        *SMALL, "--acctg-freq=task=1", "--time=1", script=f"#!/bin/sh\n{eat}\n", user=USER
+    )
+    cluster.wait_completed([job], 60)
+
+    def used() -> Any:
+        with Store.open(tmp_path / "h.db") as store:
+            now_s = int(time.time())
+            assert sync(store, runner, now_s, since_s=now_s - 3600).stopped == ""
+            found = [one for key, one in store.used().items() if key[1] == job]
+            return found and found[0].mem_mib and found[0]
+
+    one = wait_for(used, 30, "the use of the job in the store")
+    assert 250 < one.mem_mib < 400
+    assert one.cpu_s <= 10

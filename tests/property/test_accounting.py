@@ -12,6 +12,7 @@ from slurm_ext.accounting.artefact import ArtefactError, Head, load, save
 from slurm_ext.accounting.features import Features, stem
 from slurm_ext.accounting.predict import Samples, Settings
 from slurm_ext.accounting.sacct import FIELDS, Skipped, parse, parse_dump
+from slurm_ext.accounting.steps import parse as parse_steps
 from tests.unit.accounting.helpers import PLAIN, answer, row
 
 TOKEN = "\x1e0123456789abcdef\x1f"
@@ -84,3 +85,26 @@ def test_a_flipped_byte_is_refused_or_harmless(at: int, bits: int) -> None:
         except ArtefactError:
             return
         assert loaded.estimate(job) == samples.estimate(job)
+
+
+@given(st.lists(st.lists(st.text(max_size=30), max_size=9), max_size=8))
+def test_any_rows_of_steps_are_read_or_passed_over(rows: list[list[str]]) -> None:
+    assert all(one.cpu_s >= 0 for one in parse_steps(rows))
+
+
+@given(st.lists(st.tuples(st.integers(0, 1000), st.integers(1, 500), st.integers(0, 10**6))))
+def test_peak_memory_is_between_the_largest_step_and_their_sum(
+    steps: list[tuple[int, int, int]],
+) -> None:
+    rows = [["7", "c", "1000", "", "0", "00:01", "", ""]]
+    rows += [
+        [f"7.{i}", "c", "", str(1000 + begin), str(run), "", f"mem={mib}M", ""]
+        for i, (begin, run, mib) in enumerate(steps)
+    ]
+    found = list(parse_steps(rows))
+    if not steps:
+        assert found == []
+        return
+    peak = found[0].mem_mib
+    assert peak is not None
+    assert max(s[2] for s in steps) <= peak <= sum(s[2] for s in steps)

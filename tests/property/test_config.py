@@ -35,7 +35,8 @@ def value_of(part: dict[str, Any]) -> st.SearchStrategy[Any]:
 
 
 TIED = {"lease_s", "renew_at", "interval_s", "min_interval_s", "observe_timeout_s", "stale_s",
-        "backoff_max_s", "max_deferral_s"}  # fmt: skip
+        "backoff_max_s", "max_deferral_s", "backend", "rest_url", "rest_token_file",
+        "rest_token_command"}  # fmt: skip
 keys = {
     dotted(path): value_of(dict(part)) for path, part in leaves().items() if path[-1] not in TIED
 }
@@ -49,6 +50,8 @@ tied = st.fixed_dictionaries(
         "levers.lease_s": st.integers(300, 21600),
         "levers.renew_at": st.floats(0.1, 0.95),
         "guard.max_deferral_s": st.integers(21600, 31536000),
+        "slurm.backend": st.sampled_from(["auto", "cli"]),
+        "slurm.rest_url": st.sampled_from(["", "unix:/run/rest.sock"]),
     },
 )
 partition = st.fixed_dictionaries(

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from slurm_ext.engine.settings import BackfillSettings, Context
 from slurm_ext.policies import get
-from slurm_ext.sim import shortcut
 from slurm_ext.sim.cluster import ClusterSpec
 from slurm_ext.sim.errors import SimulationError
 from slurm_ext.sim.ideal import IdealDriver
+from slurm_ext.sim.outcome import SimResult
 from slurm_ext.sim.workload import TraceJob, Workload
-from tests.sim.helpers import jobs, starts
+from tests.sim.helpers import check_conserved, jobs, starts
 
 POOL = ClusterSpec.count_only(8)
 
@@ -88,19 +88,28 @@ def test_ids_are_unique() -> None:
         driven(Workload.of("x", [TraceJob(1, 0, 5, 1), TraceJob(1, 0, 6, 1)]))
 
 
-@pytest.mark.parametrize("kind", ["none", "best_effort", "easy"])
-@given(
-    rows=st.lists(
-        st.tuples(st.integers(0, 40), st.integers(1, 60), st.sampled_from([1, 2, 4, 8])),
-        min_size=1, max_size=12,
-    )
+ROWS = st.lists(
+    st.tuples(st.integers(0, 40), st.integers(1, 60), st.sampled_from([1, 2, 4, 8])),
+    min_size=1, max_size=12,
 )  # fmt: skip
-def test_the_shortcut_for_an_idle_cluster_changes_no_start(
+
+
+def fast(workload: Workload, kind: str, spec: ClusterSpec) -> SimResult:
+    context = Context(get("fifo"), backfill=BackfillSettings(kind=kind))
+    return IdealDriver(workload, spec, context, fast=True).run()
+
+
+@pytest.mark.parametrize("kind", ["none", "best_effort", "easy"])
+@given(rows=ROWS)
+def test_in_a_pool_the_shortcut_changes_no_start(
     kind: str, rows: list[tuple[int, int, int]]
 ) -> None:
-    spec = ClusterSpec.uniform(2, 8)
     workload = jobs(*rows)
-    quick = driven(workload, kind=kind, spec=spec)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shortcut, "MOST", 0)
-        assert driven(workload, kind=kind, spec=spec) == quick
+    assert starts(fast(workload, kind, POOL)) == driven(workload, kind=kind)
+
+
+@given(rows=ROWS)
+def test_with_nodes_the_shortcut_uses_no_gpu_twice(rows: list[tuple[int, int, int]]) -> None:
+    workload = jobs(*rows)
+    spec = ClusterSpec.parse("1x8:b,1x8:a")
+    check_conserved(fast(workload, "easy", spec), workload, 16)

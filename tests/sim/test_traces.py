@@ -205,3 +205,11 @@ def test_the_trace_that_comes_with_the_package() -> None:
     assert any(j.speed for j in found.jobs)
     made = generate(Shape(jobs=300), ClusterSpec.parse("4x8"), 5)
     assert found.jobs == made.jobs
+
+
+def test_a_gz_with_wrong_bits_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.swf.gz"
+    data = gzip.compress(SWF.encode())
+    path.write_bytes(data[:12] + b"\xff" * 8 + data[20:])
+    with pytest.raises(TraceError, match=r"a\.swf\.gz"):
+        traces.read(path)

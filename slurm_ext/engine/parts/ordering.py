@@ -22,6 +22,8 @@ class SubmitOrder:
 class ShortestFirst:
     """Shortest expected run time first; ``times_gpus`` weighs it by the GPUs held (area).
 
+    The learnt point estimate counts where there is one, else the time limit.
+
     ``aging_s`` seconds of waiting count as one second less of run time per second divided by it
     (0: no aging), so that long jobs are not starved for ever.
     """
@@ -32,8 +34,16 @@ class ShortestFirst:
     def terms(self, views: Sequence[JobView], now_s: EpochS) -> list[tuple[Term, ...]]:
         found: list[tuple[Term, ...]] = []
         for v in views:
-            size = v.duration_s * (max(1, v.job.request.gpus) if self.times_gpus else 1)
+            size = expected_s(v) * (max(1, v.job.request.gpus) if self.times_gpus else 1)
             waited = max(0, now_s - v.job.key.submit_s)
             aged = size - (waited * size / self.aging_s if self.aging_s else 0.0)
             found.append((Term("expected_s", float(aged)), Term("submit_s", v.job.key.submit_s)))
         return found
+
+
+def expected_s(view: JobView) -> float:
+    """Seconds a job will run: its estimate, at most its limit; without one the limit."""
+    if view.estimate is None:
+        return float(view.duration_s)
+    limit_s = view.job.limit_s
+    return view.estimate.point_s if limit_s is None else min(view.estimate.point_s, limit_s)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from slurm_ext.engine.parts.ordering import expected_s
 from slurm_ext.engine.view import JobView
 from slurm_ext.model.decision import Term
 from slurm_ext.model.units import EpochS
@@ -22,9 +23,8 @@ class LeastService:
     def terms(self, views: Sequence[JobView], now_s: EpochS) -> list[tuple[Term, ...]]:
         found: list[tuple[Term, ...]] = []
         for v in views:
-            run_s = v.estimate.point_s if v.estimate is not None else v.duration_s
             gpus = max(1, v.job.request.gpus) if self.times_gpus else 1
-            found.append((Term("service_gpu_s", float(run_s * gpus)),
+            found.append((Term("service_gpu_s", expected_s(v) * gpus),
                           Term("submit_s", float(v.job.key.submit_s))))  # fmt: skip
         return found
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor, log
 
+from slurm_ext.engine.parts.ordering import expected_s
 from slurm_ext.engine.view import JobView
 from slurm_ext.model.decision import Term
 from slurm_ext.model.units import EpochS
@@ -23,10 +24,7 @@ class Tokens:
     base: float = 3.0
 
     def terms(self, views: Sequence[JobView], now_s: EpochS) -> list[tuple[Term, ...]]:
-        expected = [
-            max(1.0, float(v.estimate.point_s if v.estimate is not None else v.duration_s))
-            for v in views
-        ]
+        expected = [max(1.0, expected_s(v)) for v in views]
         tokens = [
             1.0 + max(0, now_s - v.job.key.submit_s) / e
             for v, e in zip(views, expected, strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from math import fsum, isfinite
+from math import fsum
 from operator import mul
 
 from slurm_ext.engine.policy import Factor
@@ -19,6 +19,13 @@ _NOT_OVERDUE = Term("overdue_s", 0.0)
 
 LEAST_REST = 0.1
 """A job that outran its estimate before a requeue is taken to have this share of it left."""
+
+
+LARGEST = 1e15
+"""Of all parameters: their sums and products stay exact enough to compare."""
+
+LEAST_SCALE = 1e-6
+"""Of what is divided by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +66,11 @@ class WeightedFactors:
         for f in fields(self):
             value = getattr(self, f.name)
             scale = f.name.startswith("half_") or f.name == "max_age_s"
-            if not isfinite(value) or value < 0 or (scale and value == 0):
-                least = "more than 0" if scale else "at least 0"
+            low = LEAST_SCALE if scale else 0
+            if not low <= value <= LARGEST:  # so is NaN refused
                 raise PolicyError(
-                    f"policy.parameters.{f.name}: {value:g} cannot be; give a number of {least}"
+                    f"policy.parameters.{f.name}: {value:g} cannot be; give a number "
+                    f"from {low:g} to {LARGEST:g}"
                 )
 
     def beside(

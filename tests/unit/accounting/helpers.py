@@ -7,6 +7,8 @@ from pathlib import Path
 
 from slurm_ext.accounting.record import Attempt
 from slurm_ext.accounting.sacct import FIELDS
+from slurm_ext.accounting.steps import FIELDS as STEP_FIELDS
+from slurm_ext.errors import SlurmUnavailableError
 from slurm_ext.slurm.times import moment_s
 
 T0 = 1_796_000_000
@@ -60,8 +62,16 @@ class FakeSacct:
         self.asked_ids: list[list[int]] = []
         self.fail_at: dict[int, Exception] = {}
         self.calls = 0
+        self.queue: list[int] | None = []
+        self.step_rows: list[dict[str, str]] = []
 
     def ask(self, argv: Sequence[str], **options: object) -> str:
+        if argv[0] == "squeue":
+            if self.queue is None:
+                raise SlurmUnavailableError("slurmctld does not answer")
+            return "".join(f"{job_id}\n" for job_id in self.queue)
+        if f"--format={','.join(STEP_FIELDS)}" in argv:
+            return "".join("|".join(r[f] for f in STEP_FIELDS) + "\n" for r in self.step_rows)
         self.calls += 1
         if self.calls in self.fail_at:
             raise self.fail_at[self.calls]

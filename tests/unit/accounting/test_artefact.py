@@ -136,8 +136,8 @@ def test_wrong_time_or_place_is_refused(fitted: Path, now_s: int, cluster: str, 
 
 
 def test_other_version_is_refused(fitted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(artefact, "VERSION", 2)
-    with pytest.raises(ArtefactError, match="has form version 1"):
+    monkeypatch.setattr(artefact, "VERSION", 3)
+    with pytest.raises(ArtefactError, match="has form version 2"):
         load(fitted, NOW)
 
 

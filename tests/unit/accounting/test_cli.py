@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from slurm_ext.accounting.sacct import HistoryError
+from slurm_ext.accounting.steps import FIELDS
 from slurm_ext.cli import history
 from slurm_ext.errors import ConfigError, SlurmExtError
 from tests.unit.accounting.helpers import ran, row
@@ -116,3 +118,46 @@ def test_no_history_yet(tmp_path: Path, verb: str) -> None:
 def test_since_must_be_a_date(state: Path) -> None:
     with pytest.raises(ConfigError, match="--since"):
         call(state, "sync", "--since", "yesterday")
+
+
+def test_plots_of_the_own_store(synced: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib", reason="extra plot")
+    assert call(synced, "eval", "--plots", str(synced / "plots")) == 0
+    assert (synced / "plots" / "own.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_plots_without_matplotlib_say_what_to_install(
+    synced: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(HistoryError, match="pip install"):
+        call(synced, "eval", "--plots", str(synced / "plots"))
+
+
+def test_artefact_where_the_configuration_says(state: Path) -> None:
+    call(state, "sync", "--dump", str(state / "dump"))
+    assert call(state, "fit", "--set", f'history.artefact="{state}/other.npz"') == 0
+    assert (state / "other.npz").exists()
+
+
+def test_report_of_what_steps_recorded(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    begin = int(time.time()) - 9 * 3600
+    columns = [*row(), *FIELDS[4:]]
+    lines = ["|".join(dict.fromkeys(columns))]
+    for i in range(6):
+        job = ran(i + 1, begin + i * 3600, 600) | {
+            "TotalCPU": "10:00",
+            "TRESUsageInTot": "",
+            "TRESUsageInAve": "",
+        }
+        lines.append("|".join(job.values()))
+        lines.append("|".join((job | {
+            "JobIDRaw": f"{i + 1}.batch", "TRESUsageInTot": "mem=100M"}).values()))  # fmt: skip
+    (state / "steps").write_text("\n".join(lines) + "\n")
+    call(state, "sync", "--dump", str(state / "steps"))
+    capsys.readouterr()
+    assert call(state, "report", "--json") == 0
+    (found,) = json.loads(capsys.readouterr().out)["sizes"]
+    assert (found["busy_cpus"], found["cpus_suggested"], found["peak_mib"]) == (1.0, 2, 100)
+    assert call(state, "report") == 0
+    assert "GIB-H FREED" in capsys.readouterr().out

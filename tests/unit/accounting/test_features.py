@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from slurm_ext.accounting.features import Features, key, of_attempt, of_job, stem
+from slurm_ext.accounting.rows import RowReader
+from slurm_ext.accounting.sacct import FIELDS
 from slurm_ext.model.job import BaseState, Job, JobKey, JobState, Request
-from tests.unit.accounting.helpers import attempt
+from tests.builders import job
+from tests.unit.accounting.helpers import attempt, row
 
 
 @pytest.mark.parametrize(
@@ -46,3 +49,30 @@ def test_job_in_the_queue_and_its_record_afterwards_agree() -> None:
         Request(cpus=4, gpus_per_node=2, gpu_type="a100"), qos="normal", limit_s=300,
     )  # fmt: skip
     assert of_job(job) == of_attempt(attempt(name="train_8"))
+
+
+@pytest.mark.parametrize(
+    ("comment", "family", "work"),
+    [
+        ("slurm_ext:family=bert,work=5000", "bert", 5000),
+        ("mine slurm_ext:family=bert", "bert", 0),
+        ("slurm_ext:family=bert,nonsense=1", "", 0),
+        ("bert", "", 0),
+    ],
+)
+def test_declared_family_and_work(comment: str, family: str, work: float) -> None:
+    past = of_attempt(attempt(annotation=comment))
+    waiting = of_job(job(1, comment=comment))
+    assert (past.family, past.work) == (waiting.family, waiting.work) == (family, work)
+
+
+def test_a_request_for_any_gpu_meets_its_like_whatever_was_given() -> None:
+    reader = RowReader(FIELDS)
+    fields = [
+        row(ReqTRES="cpu=4,gres/gpu=2", AllocTRES="cpu=4,gres/gpu=2,gres/gpu:a100=2")[f]
+        for f in FIELDS
+    ]
+    past = reader(fields)
+    assert not isinstance(past, str)
+    waiting = job(1, gpus=2, user="ann", account="lab", qos="normal")
+    assert of_attempt(past).place == of_job(waiting).place

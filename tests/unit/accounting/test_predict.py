@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from slurm_ext.accounting.features import Features
-from slurm_ext.accounting.predict import Ring, Samples, Settings
+from slurm_ext.accounting.predict import COLUMNS, Ring, Samples, Settings
+from slurm_ext.accounting.record import BY_USER, FROM_OUTSIDE, ITSELF
 from slurm_ext.accounting.weighted import masses, nearest, quantile
 from slurm_ext.model.estimate import Estimate
 
@@ -108,12 +109,24 @@ def test_elapsed_past_the_limit_is_not_shortened() -> None:
     assert asked(taught(10), elapsed_s=40000).p50_s == 40000
 
 
-def test_cut_off_runs_only_say_at_least() -> None:
-    samples = Samples(Settings(censored=True, site=1e-9))
+@pytest.mark.parametrize(
+    ("ended", "censored", "p50_s"),
+    [
+        (FROM_OUTSIDE, False, 1000),
+        (FROM_OUTSIDE, True, 1000),
+        (BY_USER, False, 10),
+        (BY_USER, True, 1000),
+        (ITSELF, True, 10),
+    ],
+)
+def test_runs_that_were_cut_off_only_say_at_least(
+    ended: float, censored: bool, p50_s: float
+) -> None:
+    samples = Samples(Settings(censored=censored, site=1e-9))
     samples.learn(JOB, 1000)
     for _ in range(5):
-        samples.learn(JOB, 10, ended=False)
-    assert asked(samples).p50_s == 1000
+        samples.learn(JOB, 10, ended=ended)
+    assert asked(samples).p50_s == p50_s
 
 
 def test_kaplan_meier_by_hand() -> None:
@@ -143,5 +156,27 @@ def test_nearest_maximises_the_mean_ratio() -> None:
 def test_ring_keeps_the_newest() -> None:
     ring = Ring(5)
     for i in range(23):
-        ring.add((float(i),) * 6)
+        ring.add((float(i),) * COLUMNS)
     assert ring.newest()[:, 0].tolist() == [22, 21, 20, 19, 18]
+
+
+def test_declared_work_scales_runs_of_the_same_kind() -> None:
+    samples = Samples()
+    for steps in (1000, 2000, 4000):
+        job = Features("ann", gpus=1, stem="train_#", family="bert", work=steps)
+        for _ in range(5):
+            samples.learn(job, steps / 10)
+    found = samples.estimate(Features("ann", gpus=1, stem="train_#", family="bert", work=8000))
+    assert found is not None
+    assert (found.point_s, found.p50_s) == (800, 800)
+
+
+def test_families_under_one_name_are_apart() -> None:
+    samples = Samples()
+    for i in range(20):
+        family, run_s = (("bert", 100), ("gpt", 5000))[i % 2]
+        samples.learn(Features("ann", gpus=1, stem="train_#", family=family), run_s)
+    for family, run_s in (("bert", 100), ("gpt", 5000)):
+        found = samples.estimate(Features("ann", gpus=1, stem="train_#", family=family))
+        assert found is not None
+        assert found.p50_s == run_s

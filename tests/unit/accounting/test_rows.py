@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurm_ext.accounting.record import Outcome, state_of
+from slurm_ext.accounting.record import BY_USER, FROM_OUTSIDE, ITSELF, Outcome, ending, state_of
 from slurm_ext.accounting.rows import WAITING, RowReader
 from slurm_ext.accounting.sacct import FIELDS, Skipped, parse_dump
 from slurm_ext.model.job import BaseState
@@ -126,6 +126,24 @@ def test_array_task_keeps_its_array() -> None:
     assert (made.job_id, made.array_job_id, made.array_task_id) == (8, 5, 1)
 
 
+@pytest.mark.parametrize(
+    ("state", "number"),
+    [
+        ("COMPLETED", ITSELF),
+        ("FAILED", ITSELF),
+        ("CANCELLED by 1000", BY_USER),
+        ("TIMEOUT", BY_USER),
+        ("REQUEUED", FROM_OUTSIDE),
+        ("PREEMPTED", FROM_OUTSIDE),
+        ("NODE_FAIL", FROM_OUTSIDE),
+        ("RUNNING", FROM_OUTSIDE),
+    ],
+)
+def test_how_it_ended(state: str, number: float) -> None:
+    assert ending(read(State=state)) == number
+
+
 def test_only_comments_addressed_to_us_are_kept() -> None:
     assert read(Comment="my password is x").annotation == ""
+    assert read(Comment="a b slurm_ext:family=bert").annotation == "a b slurm_ext:family=bert"
     assert read(Comment="slurm_ext:model=bert").annotation == "slurm_ext:model=bert"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sqlite3
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pytest
 
 from slurm_ext.accounting import schema
 from slurm_ext.accounting.sacct import HistoryError
+from slurm_ext.accounting.steps import Used
 from slurm_ext.accounting.store import Covered, Store
-from tests.unit.accounting.helpers import attempt
+from tests.unit.accounting.helpers import T0, attempt
 
 
 def test_attempt_comes_back_as_it_went_in(tmp_path: Path) -> None:
@@ -75,3 +77,23 @@ def test_newer_version_is_refused(tmp_path: Path) -> None:
 def test_file_is_not_for_everybody(tmp_path: Path) -> None:
     Store.open(tmp_path / "h.db").close()
     assert (tmp_path / "h.db").stat().st_mode & 0o007 == 0
+
+
+def test_older_version_is_brought_up_and_keeps_what_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        first = dataclasses.replace(schema.KIND, migrations=schema.MIGRATIONS[:1])
+        patched.setattr("slurm_ext.accounting.store.KIND", first)
+        with Store.open(tmp_path / "h.db") as store:
+            db = sqlite3.connect(tmp_path / "h.db")
+            marks = ", ".join("?" * len(schema.COLUMNS))
+            db.execute(f"INSERT INTO attempt VALUES ({marks})", attempt())
+            db.commit()
+            db.close()
+            assert store.used() == {}
+    with Store.open_readonly(tmp_path / "h.db") as reader:
+        assert (reader.count(), reader.used()) == (1, {})
+    with Store.open(tmp_path / "h.db") as store:
+        store.add([], used=[Used("mini", 1, T0, 5, None, None)])
+        assert (store.count(), len(store.used())) == (1, 1)

@@ -167,3 +167,30 @@ def test_old_dump_does_not_reopen_what_has_ended(store: Store) -> None:
     store.add([attempt()])
     store.add([attempt(end_s=None, state="RUNNING", outcome="censored")])
     assert [a.state for a in store.attempts()] == ["COMPLETED"]
+
+
+def test_use_comes_with_the_attempts(store: Store) -> None:
+    slurm = daily(1)
+    own = {"JobIDRaw": "1", "Cluster": "mini", "Submit": str(T0 + 100), "Start": str(T0 + 100),
+           "ElapsedRaw": "3600", "TotalCPU": "30:00", "TRESUsageInTot": "",
+           "TRESUsageInAve": ""}  # fmt: skip
+    slurm.step_rows = [own, own | {"JobIDRaw": "1.batch", "TRESUsageInTot": "mem=7M"}]
+    sync(store, slurm, T0 + DAY_S, since_s=T0)
+    assert store.used() == {("mini", 1, T0 + 100): ("mini", 1, T0 + 100, 1800, 7, None)}
+
+
+def test_runaway_jobs_are_named(store: Store) -> None:
+    rows = [ran(i, T0, 0, State="RUNNING", End="Unknown", ElapsedRaw=500) for i in (1, 2)]
+    slurm = FakeSacct(rows)
+    slurm.queue = [2]
+    report = sync(store, slurm, T0 + DAY_S, since_s=T0)
+    assert [note for note in report.notes if "runawayjobs" in note and "(1)" in note]
+    assert report.stopped == ""
+
+
+def test_without_slurmctld_the_sync_is_whole_all_the_same(store: Store) -> None:
+    slurm = FakeSacct([ran(1, T0, 0, State="RUNNING", End="Unknown", ElapsedRaw=500)])
+    slurm.queue = None
+    report = sync(store, slurm, T0 + DAY_S, since_s=T0)
+    assert (report.stopped, report.total) == ("", 1)
+    assert "runaway jobs are not looked for" in report.notes[0]

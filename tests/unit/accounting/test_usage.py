@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from slurm_ext.accounting.report import limit_advice, overestimate
-from slurm_ext.accounting.usage import HALF_LIFE_S, Service, attained, usage
+from slurm_ext.accounting.record import Attempt
+from slurm_ext.accounting.report import limit_advice, overestimate, totals
+from slurm_ext.accounting.usage import (
+    HALF_LIFE_S,
+    Restarts,
+    Service,
+    attained,
+    cut_short,
+    restarts,
+    usage,
+)
 from tests.unit.accounting.helpers import T0, attempt
 
 
@@ -25,7 +34,7 @@ def test_running_attempt_counts_in_full() -> None:
     assert usage([attempt(end_s=None)], T0 + 9 * HALF_LIFE_S)["ann"].decayed_gpu_s == 120
 
 
-def tries(*states: str) -> list[object]:
+def tries(*states: str) -> list[Attempt]:
     return [
         attempt(
             submit_s=T0 + i * 1000, run_s=100 * (i + 1), state=state,
@@ -38,6 +47,19 @@ def tries(*states: str) -> list[object]:
 def test_service_adds_up_across_requeues() -> None:
     found = attained(tries("REQUEUED", "PREEMPTED", "COMPLETED"))
     assert found["mini", 1] == Service(600, 1200, 2, 300)
+
+
+@pytest.mark.parametrize(
+    ("states", "gpu_s"),
+    [
+        (["REQUEUED", "PREEMPTED"], [200, 400]),
+        (["REQUEUED", "COMPLETED"], []),
+        (["COMPLETED", "REQUEUED"], [400]),
+        (["CANCELLED"], []),
+    ],
+)
+def test_attempts_that_may_go_on(states: list[str], gpu_s: list[int]) -> None:
+    assert [row[3] for row in cut_short(tries(*states))] == gpu_s
 
 
 def test_id_after_a_wrap_begins_anew() -> None:
@@ -74,3 +96,23 @@ def test_overestimate() -> None:
     assert found is not None
     assert (found.jobs, found.p50) == (11, 6)
     assert overestimate([]) is None
+
+
+def test_restarts_cost_what_was_cut_short() -> None:
+    found = restarts([*tries("REQUEUED", "PREEMPTED", "COMPLETED"), attempt(job_id=9)])
+    # Each attempt ends 70 s after the first submit, the next starts 10 s after that.
+    assert (found.jobs, found.restarts, found.lost_gpu_s) == (1, 2, 600)
+    assert found.gap_s == 0
+
+
+def test_no_restarts() -> None:
+    assert restarts([attempt()]) == Restarts(0, 0, 0, None)
+
+
+def test_totals_by_account() -> None:
+    rows = [
+        attempt(job_id=i, user=("ann", "bob")[i % 2], run_s=3600, limit_s=36000) for i in range(20)
+    ]
+    found = totals(limit_advice(rows), by="account")
+    assert found["lab"].jobs == 20
+    assert found["lab"].freed_gpu_h == pytest.approx(20 * 2 * (36000 - 4500) / 3600)

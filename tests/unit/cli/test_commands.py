@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from slurm_ext.cli import admin, replay, run
 from slurm_ext.cli.main import build_parser, main
+from slurm_ext.cli.tables import run_times
+from slurm_ext.daemon.estimates import HistoryState
 from slurm_ext.daemon.journal import Journal
 from slurm_ext.daemon.lock import DaemonLock
 from tests.builders import job, node, observation
@@ -240,3 +242,37 @@ def test_a_socket_path_that_is_too_long(
     words = ["serve", "--set", f"state.dir={tmp_path}/s", "--set", f"state.run_dir={deep}"]
     assert main(words) == 1
     assert "state.run_dir" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("history", "says"),
+    [
+        (HistoryState("d.npz: missing"), "run times: time limits (d.npz: missing)"),
+        (
+            HistoryState("", 1000, 50, None, 4, 3),
+            "run times: learnt 2 h ago from 50 attempts; 3 of 4 jobs estimated",
+        ),
+        (
+            HistoryState("", 1000, 50, 0.71, 4, 3, 1),
+            "run times: learnt 2 h ago from 50 attempts (71% of last week's within p10-p90; "
+            "80% is right); 3 of 4 jobs estimated, 1 in the next cycle",
+        ),
+    ],
+)
+def test_what_run_times_are_planned_with(history: HistoryState, says: str) -> None:
+    assert run_times({"history": asdict(history), "at_s": 8200}) == says
+
+
+@pytest.mark.parametrize("option", ["--json", "--csv", "--html"])
+def test_a_file_that_cannot_be_written_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    nowhere = str(tmp_path / "no" / "such")
+    assert main(["sim", "run", "--jobs", "2", option, nowhere]) == 1
+    assert f"{nowhere}: No such file or directory; name another path" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("load", ["nan", "inf", "0"])
+def test_a_load_that_cannot_be_is_refused(capsys: pytest.CaptureFixture[str], load: str) -> None:
+    assert main(["sim", "run", "--jobs", "2", "--load", load]) == 2
+    assert "load: above 0 and finite" in capsys.readouterr().err

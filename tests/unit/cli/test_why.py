@@ -92,7 +92,7 @@ def test_what_would_start_it_has_been_decided(ask: Any) -> None:
 
 WHY_KEYS = {
     "id", "at_s", "state", "policy", "waiting", "verdict", "rank", "stage", "reasons", "start_s",
-    "would_start_with", "start_in_s", "holds", "end_s", "forecast",
+    "would_start_with", "start_in_s", "holds", "end_s", "forecast", "estimate",
     "nodes", "gpu_indices", "terms", "factors", "ahead", "behind", "alternatives",
     "shapes", "fence", "preempt", "victim_for", "slurm", "history", "what_if",
 }  # fmt: skip

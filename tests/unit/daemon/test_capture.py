@@ -57,6 +57,9 @@ def test_a_plan_that_differs_is_noticed(tmp_path: Path) -> None:
     assert fingerprint(other.decide()) != found.recorded
 
 
+GZIP = gzip.compress(b'{"format": 1}' * 99)
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -66,6 +69,8 @@ def test_a_plan_that_differs_is_noticed(tmp_path: Path) -> None:
         pytest.param(b'{"format": 99}', id="another-format"),
         pytest.param(b'{"format": 1}', id="incomplete"),
         pytest.param(gzip.compress(b'{"format": 1}')[:-9], id="cut-gzip"),
+        pytest.param(GZIP[:12] + b"\xff" * 8 + GZIP[20:], id="broken-gzip"),
+        pytest.param(b'{"format":2,"policy":{"name":"fifo","parameters":[1]}}', id="no-table"),
         pytest.param(b'{"format":1,"policy":{"name":"fifo","parameters":{}},"context":{},'
                      b'"observation":{"now_s":"x"}}', id="wrong-type"),
         pytest.param(b"[" * 100_000, id="deep"),
@@ -74,5 +79,5 @@ def test_a_plan_that_differs_is_noticed(tmp_path: Path) -> None:
 def test_damaged_files_are_said_so(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "s.json"
     path.write_bytes(data)
-    with pytest.raises(SlurmExtError):
+    with pytest.raises(SlurmExtError, match=r"s\.json: "):
         load(path)

@@ -230,6 +230,14 @@ RULES = [
     ("[cycle]\nstale_s = 10", "cycle.stale_s: an observation within", "to 20 or more"),
     ("[cycle]\nbackoff_max_s = 10", "cycle.backoff_max_s: the back-off", "to 30 or more"),
     ("[guard]\nmax_deferral_s = 100", "guard.max_deferral_s: one lease alone", "to 300 or more"),
+    ('[slurm]\nbackend = "rest"', "slurm.backend: there is no slurmrestd", "set slurm.rest_url"),
+    ('[slurm]\nrest_url = "http://h:1"', "slurm.rest_url: slurmrestd takes", "rest_token_file"),
+    (
+        '[slurm]\nrest_token_file = "/t"\nrest_token_command = "t"',
+        "slurm.rest_token_file: the token can come from one place only",
+        "leave slurm.rest_token_file or",
+    ),
+    ("[slurm]\nrest_token_command = 'a \"b'", "slurm.rest_token_command: the quotes", "close"),
 ]
 
 

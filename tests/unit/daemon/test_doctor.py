@@ -8,9 +8,11 @@ import pytest
 
 from slurm_ext.daemon.config import load
 from slurm_ext.daemon.doctor import Facts, Level, examine
+from slurm_ext.daemon.estimates import HistoryState
 from slurm_ext.model.node import Node
 from slurm_ext.model.observation import Controller, Observation, Problem
-from tests.builders import node, observation
+from slurm_ext.slurm.fallback import Choice
+from tests.builders import job, node, observation
 
 GOOD = {
     "prioritytype": "priority/multifactor",
@@ -32,11 +34,14 @@ def found(
     differences: tuple[str, ...] | None = (),
     problems: tuple[Problem, ...] = (),
     overrides: dict[str, object] | None = None,
+    ways: tuple[Choice, ...] = (),
+    waiting: int = 0,
 ) -> dict[str, Level]:
     obs = observation(nodes if nodes is not None else [node("n1")], [])
-    obs = Observation(obs.now_s, obs.controller, (), obs.nodes, obs.partitions, (), problems)
+    jobs = tuple(job(i) for i in range(1, waiting + 1))
+    obs = Observation(obs.now_s, obs.controller, jobs, obs.nodes, obs.partitions, (), problems)
     controller = Controller(version, "c", {**GOOD, **(config or {})})
-    facts = Facts(controller, obs, level, skew, differences)
+    facts = Facts(controller, obs, level, skew, differences, ways=ways)
     settings = load(Path("/dev/null"), {"mode": "enforce", **(overrides or {})})
     return {f.code: f.level for f in examine(facts, settings)}
 
@@ -62,6 +67,10 @@ def test_a_good_cluster_has_no_complaint() -> None:
         ({"config": {"selecttype": "select/linear"}}, "select_type", Level.ERROR),
         ({"config": {"schedulerparameters": "bf_topopt_enable"}}, "bf_topopt", Level.WARNING),
         ({"config": {"schedulerparameters": ""}}, "bf_interval", Level.NOTE),
+        ({"waiting": 1000}, "bf_yield_interval", Level.NOTE),
+        ({"ways": (Choice("cli", True, "used"),)}, "backend", Level.OK),
+        ({"ways": (Choice("rest", None, "not used"),)}, "backend", Level.NOTE),
+        ({"ways": (Choice("rest", False, "does not work: x"),)}, "backend", Level.WARNING),
         ({"config": {"accountingstoragetres": "cpu"}}, "tres", Level.WARNING),
         ({"config": {"slurmctldparameters": "rl_enable"}, "level": "Operator"}, "rate_limit",
          Level.WARNING),
@@ -88,3 +97,24 @@ def test_every_complaint_names_a_remedy() -> None:
     )
     config = load(Path("/dev/null"), {})
     assert all(f.remedy for f in examine(bad, config) if f.level is not Level.OK)
+
+
+@pytest.mark.parametrize(
+    ("history", "exists", "code", "level"),
+    [
+        (HistoryState("missing"), False, "history", Level.NOTE),
+        (HistoryState("damaged"), True, "history", Level.WARNING),
+        (HistoryState(coverage=0.4), True, "history_drift", Level.WARNING),
+        (HistoryState(coverage=0.8), True, "history", Level.OK),
+        (HistoryState(coverage=None), True, "history", Level.OK),
+    ],
+)
+def test_learnt_run_times(
+    tmp_path: Path, history: HistoryState, exists: bool, code: str, level: Level
+) -> None:
+    if exists:
+        (tmp_path / "durations.npz").touch()
+    facts = Facts(Controller((24, 11, 5), "c", GOOD), observation([node("n1")], []), "SlurmUser",
+                  0.1, (), history)  # fmt: skip
+    config = load(Path("/dev/null"), {"mode": "enforce", "state.dir": str(tmp_path)})
+    assert {f.code: f.level for f in examine(facts, config)}.get(code) is level

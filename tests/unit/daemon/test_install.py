@@ -96,3 +96,14 @@ def test_systemd_finds_no_fault_in_the_units(tmp_path: Path) -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_history_is_read_before_it_is_learnt_from(tmp_path: Path) -> None:
+    setup(tmp_path)
+    unit = (tmp_path / "etc/systemd/system/slurm-ext-history.service").read_text()
+    starts = [line for line in unit.splitlines() if line.startswith("ExecStart=")]
+    config = "--config /etc/slurm_ext/slurm_ext.toml"
+    assert starts == [
+        f"ExecStart={PROGRAM} history sync {config}",
+        f"ExecStart={PROGRAM} history fit {config}",
+    ]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from slurm_ext.daemon import httpd
 from slurm_ext.daemon.client import ask
 from slurm_ext.daemon.config import load
 from slurm_ext.daemon.httpd import Ask
@@ -136,3 +137,43 @@ def test_the_socket_goes_with_the_daemon(tmp_path: Path) -> None:
     with Publisher(tmp_path):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        (b"GET /v1/jobs?limit=" + b"9" * 5000 + b" HTTP/1.0\r\n\r\n", b"200"),
+        (b"GET http://[::1/v1/status HTTP/1.0\r\n\r\n", b"400"),
+        (b"POST / HTTP/1.0\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n", b"413"),
+    ],
+)
+def test_numbers_and_urls_that_cannot_be_read_get_an_answer(
+    tmp_path: Path, asked: bytes, status: bytes
+) -> None:
+    with Publisher(tmp_path) as publisher, connected(tmp_path) as client:
+        put(publisher)
+        client.sendall(asked)
+        assert client.recv(100).split()[1] == status
+
+
+def test_who_drips_bytes_is_hung_up_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(httpd, "MAX_S", 0.0)
+    with Publisher(tmp_path), connected(tmp_path) as client:
+        client.sendall(b"GET /healthz")
+        assert client.recv(100) == b""
+
+
+def test_one_user_cannot_take_all_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(httpd, "MAX_OF_USER", 1)
+    monkeypatch.setattr(httpd, "peer_uid", lambda connection: 54321)
+    with Publisher(tmp_path), connected(tmp_path) as first, connected(tmp_path) as second:
+        assert second.recv(100) == b""
+        first.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        assert first.recv(100).split()[1] == b"200"
+
+
+def connected(directory: Path) -> socket.socket:
+    client = socket.socket(socket.AF_UNIX)
+    client.settimeout(10)
+    client.connect(str(directory / SOCKET_NAME))
+    return client

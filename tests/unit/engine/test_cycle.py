@@ -9,6 +9,7 @@ import pytest
 from slurm_ext.engine.cycle import Step, decide
 from slurm_ext.engine.settings import BackfillSettings
 from slurm_ext.model.decision import Decision, Verdict
+from slurm_ext.model.estimate import Estimate
 from slurm_ext.model.job import Request
 from slurm_ext.model.observation import Partition, Reservation
 from tests.builders import NOW, context, job, node, observation
@@ -367,3 +368,37 @@ def test_a_reservation_elsewhere_is_not_why_a_named_node_is_out() -> None:
     nodes = [node("n1", states=("DOWN",)), node("n2")]
     obs = observation(nodes, [job(1, request=request_)], reservations=[window])
     assert code(decide(obs, context()), 1) == "nodes_unavailable"
+
+
+def test_sjf_takes_the_learnt_run_time_where_there_is_one() -> None:
+    jobs = [job(1, gpus=8, limit=3600), job(2, gpus=8, limit=7200), job(3, gpus=8, limit=600)]
+    learnt = {jobs[1].key: Estimate(60, 300, 900, 300, 9, "user")}
+    step = decide(observation([node("a1")], jobs), context("sjf", estimates=learnt))
+    assert [k.job_id for k in step.plan.order] == [2, 3, 1]
+    assert of(step, 2).terms[0].value == 300
+
+
+def test_sjf_expects_no_more_than_the_limit() -> None:
+    jobs = [job(1, gpus=8, limit=600), job(2, gpus=8, limit=700)]
+    learnt = {jobs[0].key: Estimate(800, 800, 800, 800, 9, "user")}
+    step = decide(observation([node("a1")], jobs), context("sjf", estimates=learnt))
+    assert of(step, 1).terms[0].value == 600
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "first"), [(0, 1), (3000, 1), (60_000, 2)], ids=["new", "waited", "long"]
+)
+def test_slowdown_lets_short_jobs_pass_but_not_for_ever(waited_s: int, first: int) -> None:
+    jobs = [
+        job(1, gpus=8, limit=600, submit=NOW - 60),
+        job(2, gpus=8, limit=3600, submit=NOW - waited_s),
+    ]
+    step = decide(observation([node("a1")], jobs), context("slowdown"))
+    assert step.plan.order[0].job_id == first
+
+
+def test_slowdown_takes_the_learnt_run_time() -> None:
+    jobs = [job(1, gpus=8, limit=600), job(2, gpus=8, limit=3600)]
+    learnt = {jobs[1].key: Estimate(60, 60, 60, 60, 9, "user")}
+    step = decide(observation([node("a1")], jobs), context("slowdown", estimates=learnt))
+    assert step.plan.order[0].job_id == 2

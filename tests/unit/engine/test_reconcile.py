@@ -484,3 +484,20 @@ def test_an_array_that_starts_bit_by_bit_is_not_in_vain() -> None:
     entry = LedgerEntry(array.key, "1", released_s=NOW - 60)
     kept = {e.key: e for e in step_with([array], entry).entries}[array.key]
     assert kept.failed_starts == 0
+
+
+def running_with_note(note: UndoNote, priority: int) -> Job:
+    return job(1, on={"n1": 2}, admin_comment=render_note(note), priority=priority)
+
+
+def test_the_note_goes_when_the_job_runs() -> None:
+    patch = patches(step_with([running_with_note(UndoNote(lease_until_s=NOW), 10)]))[1]
+    assert (patch.admin_comment, patch.hold) == ("", None)
+
+
+def test_a_hold_that_came_after_the_start_is_lifted_before_its_note_goes() -> None:
+    held = UndoNote(held=True)
+    patch = patches(step_with([running_with_note(held, 0)]))[1]
+    assert (patch.admin_comment, patch.hold) == (None, False)
+    patch = patches(step_with([running_with_note(held, 10)]))[1]
+    assert (patch.admin_comment, patch.hold) == ("", None)

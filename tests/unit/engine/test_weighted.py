@@ -143,7 +143,16 @@ def test_waiting_is_bounded_only_by_the_guard(max_wait_s: float, starts_in_time:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("weight_age", -1.0), ("half_gpu_s", 0.0), ("lane_gpus", -1)]
+    ("name", "value"),
+    [
+        ("weight_age", -1.0),
+        ("half_gpu_s", 0.0),
+        ("lane_gpus", -1),
+        ("weight_age", 1e308),
+        ("half_gpu_s", 5e-324),
+        ("max_wait_s", float("nan")),
+        ("max_age_s", float("inf")),
+    ],
 )
 def test_parameters_that_cannot_be(name: str, value: float) -> None:
     with pytest.raises(PolicyError, match=name):
@@ -164,3 +173,8 @@ def _view(waiting: Job) -> JobView:
     found = look_at(waiting, observation([node("n1")], [waiting]), context("multifactor"))
     assert isinstance(found, JobView)
     return found
+
+
+def test_a_whole_number_beyond_all_floats_is_refused() -> None:
+    with pytest.raises(PolicyError, match=r"weight_age: too large"):
+        get("multifactor").with_parameters({"weight_age": 10**400})

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.slurm.squeue import Record
+from slurm_ext.slurm.squeue import WATCHED, Framing, Record
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "slurm"
 VERSIONS = ("22.05", "24.11", "25.11", "26.05")
@@ -22,6 +23,11 @@ def text(version: str, name: str) -> str:
 @lru_cache
 def document(version: str, name: str) -> Any:
     return json.loads(text(version, name))
+
+
+def raw_record(framing: Framing, values: Sequence[str], **watched: str) -> str:
+    """A record as squeue prints it; ``watched``: values of fields that are only compared."""
+    return framing.field.join([*values, *(watched.get(name, "") for name in WATCHED)])
 
 
 def records(scontrol: str) -> dict[int, Record]:

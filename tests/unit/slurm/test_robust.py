@@ -27,7 +27,7 @@ from slurm_ext.slurm import json as json_jobs
 from slurm_ext.slurm.request import RawRequest, build_request
 from slurm_ext.slurm.squeue import FIELDS, Framing, Record
 
-from .recorded import document
+from .recorded import document, raw_record
 from .recorded import text as recorded
 
 SIGNS = "0123456789:-,=()[]%/. \n\tgpuGMKa_*+~IDXNCS"
@@ -106,7 +106,7 @@ def test_any_record_becomes_a_job(values: list[str], block: str) -> None:
 )
 def test_framing_round_trip(rows: list[list[str]]) -> None:
     framing = Framing.fresh()
-    output = "".join(framing.field.join(row) + framing.record + "\n" for row in rows)
+    output = "".join(raw_record(framing, row) + framing.record + "\n" for row in rows)
     raw, rest = framing.records(output)
     assert rest == ""
     assert [framing.cut(one) for one in raw] == [Record(*row) for row in rows]

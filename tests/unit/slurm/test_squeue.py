@@ -10,7 +10,7 @@ from slurm_ext.slurm.details import Chunk, split_blocks
 from slurm_ext.slurm.jobs import clean, job_of_record, reason_token
 from slurm_ext.slurm.squeue import FIELDS, Framing, Record
 
-from .recorded import records
+from .recorded import raw_record, records
 from .test_details import block
 
 PLAIN = records(block(7))[7]
@@ -44,7 +44,7 @@ def test_no_text_shifts_a_column() -> None:
         PLAIN._replace(job_id=str(i), name=t, comment=t, admin_comment=t)
         for i, t in enumerate(HOSTILE)
     ]
-    output = "".join(framing.field.join(row) + framing.record + "\n" for row in rows)
+    output = "".join(raw_record(framing, row) + framing.record + "\n" for row in rows)
     raw, rest = framing.records(output)
     assert rest == ""
     assert [framing.cut(one) for one in raw] == rows
@@ -52,9 +52,9 @@ def test_no_text_shifts_a_column() -> None:
 
 def test_an_answer_cut_short_is_noticed() -> None:
     framing = Framing.fresh()
-    whole = framing.field.join(PLAIN) + framing.record + "\n"
+    whole = raw_record(framing, PLAIN) + framing.record + "\n"
     assert framing.records(whole + whole[: len(whole) // 2])[1] != ""
-    assert framing.cut(framing.field.join(PLAIN[:-1])) is None
+    assert framing.cut(raw_record(framing, PLAIN[:-1])) is None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,160 @@
+"""Several ways to the same Slurm: the first that works, without hopping to and fro."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from slurm_ext.errors import SlurmCommandError, SlurmExtError, SlurmUnavailableError
+from slurm_ext.model.decision import JobPatch, ReservationSpec
+from slurm_ext.model.job import Job, JobKey
+from slurm_ext.model.observation import Controller, Observation
+from slurm_ext.slurm.port import Outcome, SlurmPort
+
+REST_FIRST_S = 300.0
+REST_MOST_S = 3600.0
+
+
+class Adapter(SlurmPort, Protocol):
+    """A way to Slurm that can also compare what two formats say."""
+
+    def crosscheck(self) -> list[str]:
+        """What two readings of this moment say differently; empty if they agree."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A way to Slurm, whether it works (None: not tried), and why it is used or not."""
+
+    name: str
+    works: bool | None
+    text: str
+
+
+@dataclass(slots=True)
+class _Way:
+    name: str
+    adapter: Adapter
+    said: str = ""
+    rests_s: float = 0.0
+    until_s: float = 0.0
+
+
+class Fallback:
+    """Implements :class:`Adapter`: looks go to the first way that works, within the same call.
+
+    A way that has failed rests for five minutes, then twice as long each time, up to an hour;
+    meanwhile the next one is used. ``budget_s``: no further way is tried in a call after this
+    time. Writes go where the last look came from and are never sent twice. ``say`` is told of
+    every change. ``unused``: ways that are not even tried, with the reason.
+    """
+
+    def __init__(
+        self,
+        ways: Sequence[tuple[str, Adapter]],
+        *,
+        budget_s: float,
+        unused: Sequence[Choice] = (),
+        say: Callable[[str], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._ways = [_Way(name, adapter) for name, adapter in ways]
+        self._current = self._ways[0]
+        self._budget_s = budget_s
+        self._unused = tuple(unused)
+        self._say = say
+        self._clock = clock
+
+    @property
+    def current(self) -> str:
+        """The name of the way in use."""
+        return self._current.name
+
+    def observe(self, *, site_factors: bool = False) -> Observation:
+        """The look of the first way that works.
+
+        :raises SlurmUnavailableError: none of them does (or the error of the only one).
+        """
+        begun = self._clock()
+        errors: list[tuple[_Way, SlurmExtError]] = []
+        for way in self._in_turn(begun):
+            if errors and self._clock() - begun >= self._budget_s:
+                break
+            try:
+                seen = way.adapter.observe(site_factors=site_factors)
+            except (SlurmUnavailableError, SlurmCommandError) as error:
+                errors.append((way, error))
+                self._failed(way, error)
+                continue
+            self._worked(way)
+            return seen
+        if len(errors) == 1:
+            raise errors[0][1]
+        raise SlurmUnavailableError("; ".join(f"{way.name}: {error}" for way, error in errors))
+
+    def check(self) -> tuple[Choice, ...]:
+        """Tries every way once; which is used, which stands by, which fails, each with why."""
+        found: list[Choice] = []
+        used = ""
+        for way in self._ways:
+            try:
+                way.adapter.observe()
+            except (SlurmUnavailableError, SlurmCommandError) as error:
+                found.append(Choice(way.name, False, f"does not work: {error}"))
+                continue
+            text = f"works, stands by in case {used} fails" if used else "used"
+            used = used or way.name
+            found.append(Choice(way.name, True, text))
+        return (*found, *self._unused)
+
+    def crosscheck(self) -> list[str]:
+        """What two readings of this moment say differently; empty if they agree."""
+        return self._current.adapter.crosscheck()
+
+    def controller(self) -> Controller:
+        """Version and configuration of the controller."""
+        return self._current.adapter.controller()
+
+    def look(self, keys: Sequence[JobKey]) -> Mapping[JobKey, Job]:
+        """Fresh records of these jobs."""
+        return self._current.adapter.look(keys)
+
+    def patch(self, patches: Sequence[JobPatch]) -> tuple[Outcome, ...]:
+        """Write job differences."""
+        return self._current.adapter.patch(patches)
+
+    def requeue(self, addresses: Sequence[tuple[JobKey, str]]) -> tuple[Outcome, ...]:
+        """Requeue what runs."""
+        return self._current.adapter.requeue(addresses)
+
+    def reserve(self, spec: ReservationSpec) -> Outcome:
+        """Create a reservation of ours."""
+        return self._current.adapter.reserve(spec)
+
+    def unreserve(self, name: str) -> Outcome:
+        """Delete a reservation of ours."""
+        return self._current.adapter.unreserve(name)
+
+    def rpc_counts(self) -> Mapping[str, int]:
+        """Messages the controller has handled, by type."""
+        return self._current.adapter.rpc_counts()
+
+    def _in_turn(self, now: float) -> list[_Way]:
+        """Ways that do not rest, in order; if all do, all of them."""
+        return [way for way in self._ways if now >= way.until_s] or self._ways
+
+    def _failed(self, way: _Way, error: SlurmExtError) -> None:
+        way.rests_s = min(max(2 * way.rests_s, REST_FIRST_S), REST_MOST_S)
+        way.until_s = self._clock() + way.rests_s
+        if len(self._ways) > 1 and str(error) != way.said:
+            self._say(f"{way.name} fails, rests for {way.rests_s:.0f} s: {error}")
+        way.said = str(error)
+
+    def _worked(self, way: _Way) -> None:
+        way.rests_s, way.until_s, way.said = 0.0, 0.0, ""
+        if way is not self._current:
+            self._say(f"Slurm is reached by {way.name} now")
+            self._current = way

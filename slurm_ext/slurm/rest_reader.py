@@ -1,0 +1,214 @@
+"""A look through slurmrestd, read by the same parsers as ``--json``.
+
+Of 22.05's API (v0.0.38) partitions and reservations lack too much; they are read by ``scontrol``,
+as are the controller's configuration and SiteFactor, which no version of the API shows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from slurm_ext.errors import SlurmUnavailableError
+from slurm_ext.model.job import Job
+from slurm_ext.model.observation import Controller, Observation, Partition, Problem, Reservation
+from slurm_ext.model.units import EpochS
+from slurm_ext.slurm import json_nodes, text
+from slurm_ext.slurm.json import parse_jobs, reports
+from slurm_ext.slurm.json_reader import Parts, assemble, read_factors, text_lists
+from slurm_ext.slurm.rest_http import RestClient
+from slurm_ext.slurm.run import Runner, escape
+from slurm_ext.slurm.scalars import get, integer, objects
+from slurm_ext.slurm.scalars import text as words_of
+from slurm_ext.slurm.shares import Doubts
+
+VERSIONS = range(38, 46)
+"""The forms v0.0.38 (22.05) to v0.0.45 (26.05), which the parsers know."""
+_FIRST_WHOLE = 39
+"""From this one on partitions are shown in the nested form that says all we need."""
+MAX_JOBS = 3000
+"""With more jobs than this a look through slurmrestd costs seconds, and it gigabytes."""
+_PATH = re.compile(r"/slurm/v0\.0\.(\d{1,4})/jobs(/?)")
+_NO_CHANGE = "no change"
+
+
+class RestReader:
+    """Reads Slurm through slurmrestd. Not for use by several threads.
+
+    ``commands``: starts Slurm's own commands for what the API lacks. ``refused`` is called when
+    slurmrestd does not take the token.
+    """
+
+    def __init__(
+        self,
+        client: RestClient,
+        commands: Runner,
+        refused: Callable[[], None],
+        max_jobs: int = MAX_JOBS,
+    ) -> None:
+        self._client = client
+        self._commands = commands
+        self._refused = refused
+        self._max_jobs = max_jobs
+        self._doubts = Doubts()
+        self._version: int | None = None
+        self._slash = ""
+        self._jobs: Any = None
+        self._jobs_at_s: EpochS = 0
+
+    def observe(self, *, site_factors: bool = False) -> Observation:
+        """Everything of one moment; raises if any part is missing or carries an error."""
+        diag = get(self._get("diag"), "statistics")
+        now = integer(get(diag, "req_time"))
+        if not now:
+            raise self._error("diag", "no clock (req_time) in the answer")
+        # Array tasks are counted one by one here: rather too careful than too late.
+        queue = integer(get(diag, "jobs_pending")) + integer(get(diag, "jobs_running"))
+        if queue > self._max_jobs:
+            raise self._error(
+                "diag", f"{queue} jobs are too many for REST (at most {self._max_jobs}); set "
+                'slurm.backend = "cli"'
+            )  # fmt: skip
+        with ThreadPoolExecutor(max_workers=5) as pool:
+            jobs = pool.submit(self._changed_jobs, now)
+            nodes = pool.submit(self._get, "nodes")
+            config = pool.submit(self.controller)
+            lists = pool.submit(self._lists, now)
+            factors = pool.submit(read_factors, self._commands) if site_factors else None
+            partitions, reservations, problems = lists.result()
+            parts = Parts(
+                controller=config.result(),
+                now_s=now,
+                jobs=jobs.result(),
+                nodes=nodes.result(),
+                partitions=partitions,
+                reservations=reservations,
+                problems=problems,
+                factors=factors.result() if factors else {},
+            )
+        return assemble(parts, self._doubts)
+
+    def controller(self) -> Controller:
+        """Version and configuration (``scontrol show config``: the API does not show it)."""
+        return text.parse_config(self._commands.ask(["scontrol", "show", "config"]))[0]
+
+    def siblings(self, job_id: int) -> list[Job]:
+        """Fresh records of a job id; an array's id gives all its tasks; empty if it is gone."""
+        status, document = self._ask(f"job/{job_id}")
+        errors, _ = reports(document)
+        if errors and not list(objects(get(document, "jobs"))) and status in (200, 404, 500):
+            gone = any("nvalid job id" in one or "Unable to find" in one for one in errors)
+            if gone:
+                return []
+        return parse_jobs(self._checked(f"job/{job_id}", status, document), 0)[0]
+
+    def rpc_counts(self) -> dict[str, int]:
+        """Messages the controller has handled, by type."""
+        rows = objects(get(self._get("diag"), "statistics", "rpcs_by_message_type"))
+        return {words_of(row.get("message_type")): integer(row.get("count")) for row in rows}
+
+    @property
+    def api(self) -> str:
+        """The form of the API in use (``v0.0.38``)."""
+        if self._version is None:
+            self._version = self._discover()
+        return f"v0.0.{self._version}"
+
+    @property
+    def _modern(self) -> bool:
+        return int(self.api.rpartition(".")[2]) >= _FIRST_WHOLE
+
+    def _discover(self) -> int:
+        status, document = self._retried("/openapi/v3")
+        paths = get(document, "paths")
+        found = {
+            int(match[1]): match[2]  # newer forms end in a slash
+            for path in (paths if isinstance(paths, dict) else ())
+            if (match := _PATH.fullmatch(path)) is not None
+        }
+        common = [number for number in found if number in VERSIONS]
+        if not common:
+            offered = ", ".join(f"v0.0.{number}" for number in sorted(found)) or "none"
+            raise self._error(
+                "openapi/v3", f"status {status}; API versions offered: {offered}; known here: "
+                f"v0.0.{VERSIONS[0]} to v0.0.{VERSIONS[-1]}; see option -s of slurmrestd(8)"
+            )  # fmt: skip
+        self._slash = found[max(common)]
+        return max(common)
+
+    def _lists(self, now: EpochS) -> tuple[list[Partition], list[Reservation], list[Problem]]:
+        if not self._modern:
+            return text_lists(self._commands)
+        partitions, problems = json_nodes.parse_partitions(self._get("partitions"))
+        reservations, more = json_nodes.parse_reservations(self._get("reservations"), now)
+        return partitions, reservations, problems + more
+
+    def _changed_jobs(self, now: EpochS) -> Any:
+        """The jobs' document; the last one again where slurmctld says that nothing changed.
+
+        ``update_time`` is the controller's clock before the last read: slurmctld itself allows
+        for changes within that second.
+        """
+        since = f"update_time={self._jobs_at_s}" if self._jobs is not None else ""
+        status, document = self._ask("jobs", since)
+        if self._jobs is not None and (status == 304 or _unchanged(document)):
+            return self._jobs
+        self._jobs = self._checked("jobs", status, document)
+        self._jobs_at_s = now
+        return self._jobs
+
+    def _get(self, what: str) -> Any:
+        status, document = self._ask(what)
+        return self._checked(what, status, document)
+
+    def _ask(self, what: str, query: str = "") -> tuple[int, Any]:
+        status, document = self._retried(self._path(what, query))
+        if status == 404 and document is None:
+            # slurmrestd was replaced by another version: find out again, once.
+            self._version = None
+            status, document = self._retried(self._path(what, query))
+        return status, document
+
+    def _path(self, what: str, query: str) -> str:
+        api = self.api
+        slash = "" if "/" in what else self._slash
+        return f"/slurm/{api}/{what}{slash}{'?' if query else ''}{query}"
+
+    def _retried(self, path: str) -> tuple[int, Any]:
+        """With another token if this one is refused (it may have ended early)."""
+        status, document = self._client.get(path)
+        if status in (401, 403, 511):
+            self._refused()
+            status, document = self._client.get(path)
+        if status in (401, 403, 511):
+            self._refused()
+            raise self._error(
+                path, f"status {status}: the token is refused; has it ended, is it for this "
+                "user (slurm.rest_user), and does slurmctld have AuthAltTypes=auth/jwt?"
+            )  # fmt: skip
+        return status, document
+
+    def _checked(self, what: str, status: int, document: Any) -> Any:
+        errors, _ = reports(document)
+        if status != 200 or errors or document is None:
+            said = "; ".join(errors) or "no answer"
+            # Instead of refusing a bad token, 22.05 fails whatever is asked with it.
+            self._refused()
+            raise self._error(
+                what, f"status {status}: {escape(said, 200)}; is the token right, and does "
+                "slurmctld answer (`scontrol ping`)?"
+            )  # fmt: skip
+        return document
+
+    def _error(self, what: str, said: str) -> SlurmUnavailableError:
+        return SlurmUnavailableError(f"slurmrestd {self._client.url} {what}: {said}")
+
+
+def _unchanged(document: Any) -> bool:
+    """Whether an answer says that nothing changed (newer versions do so in a warning)."""
+    said: Sequence[str] = [one for part in reports(document) for one in part]
+    return not list(objects(get(document, "jobs"))) and any(
+        _NO_CHANGE in one.lower() for one in said
+    )

@@ -1,0 +1,170 @@
+"""Several ways to Slurm: fall back at once, do not hop, send nothing twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from slurm_ext.errors import SlurmCommandError, SlurmExtError, SlurmUnavailableError
+from slurm_ext.model.decision import JobPatch
+from slurm_ext.model.observation import Controller, Observation
+from slurm_ext.slurm.choose import RestSettings, open_port
+from slurm_ext.slurm.cli import CliSlurm
+from slurm_ext.slurm.fallback import REST_FIRST_S, REST_MOST_S, Choice, Fallback
+from slurm_ext.slurm.port import Outcome
+from slurm_ext.slurm.run import Runner
+
+DOWN = SlurmUnavailableError("down")
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Way(CliSlurm):
+    """A way to Slurm that fails with ``error``; ``takes_s``: how long a look lasts."""
+
+    def __init__(self, name: str, clock: Clock, error: SlurmExtError | None = None) -> None:
+        super().__init__(runner=Runner(environ={}))
+        self.name, self.clock, self.error = name, clock, error
+        self.takes_s = 0.0
+        self.looks = 0
+        self.written: list[Sequence[JobPatch]] = []
+
+    def observe(self, *, site_factors: bool = False) -> Observation:
+        self.looks += 1
+        self.clock.now += self.takes_s
+        if self.error:
+            raise self.error
+        return Observation(1, Controller((22, 5), self.name), (), (), ())
+
+    def patch(self, patches: Sequence[JobPatch]) -> tuple[Outcome, ...]:
+        self.written.append(patches)
+        if self.error:
+            raise self.error
+        return ()
+
+
+class Pair:
+    """Two ways, the first one broken, and what the fall-back says."""
+
+    def __init__(self, error: SlurmExtError = DOWN) -> None:
+        self.clock = Clock()
+        self.first, self.second = Way("first", self.clock, error), Way("second", self.clock)
+        self.said: list[str] = []
+        ways = [("first", self.first), ("second", self.second)]
+        self.port = Fallback(ways, budget_s=20, say=self.said.append, clock=self.clock)
+
+    def seen(self) -> str:
+        return self.port.observe().controller.cluster
+
+
+@pytest.mark.parametrize("error", [DOWN, SlurmCommandError("odd")])
+def test_falls_back_within_the_call(error: SlurmExtError) -> None:
+    pair = Pair(error)
+    assert (pair.seen(), pair.port.current) == ("second", "second")
+    assert pair.said == [f"first fails, rests for 300 s: {error}", "Slurm is reached by second now"]
+
+
+def test_what_failed_rests_before_it_is_tried_again() -> None:
+    pair = Pair()
+    pair.seen()
+    pair.clock.now = REST_FIRST_S - 1
+    pair.seen()
+    assert pair.first.looks == 1
+    pair.clock.now = REST_FIRST_S
+    pair.seen()
+    assert pair.first.looks == 2
+    assert len(pair.said) == 2  # the same complaint is not made again
+    pair.clock.now = 3 * REST_FIRST_S - 1
+    pair.seen()
+    assert pair.first.looks == 2  # it rests twice as long now
+
+
+def test_rests_have_an_end() -> None:
+    pair = Pair()
+    for _ in range(20):
+        pair.clock.now += REST_MOST_S
+        pair.seen()
+    assert pair.first.looks == 20
+
+
+def test_returns_to_what_works_again() -> None:
+    pair = Pair()
+    pair.seen()
+    pair.first.error = None
+    pair.clock.now = REST_FIRST_S
+    assert pair.seen() == "first"
+    assert pair.said[-1] == "Slurm is reached by first now"
+
+
+def test_all_are_tried_when_all_rest() -> None:
+    pair = Pair()
+    pair.second.error = SlurmUnavailableError("down, too")
+    with pytest.raises(SlurmUnavailableError, match=r"first: down; second: down, too"):
+        pair.seen()
+    pair.second.error = None
+    assert pair.seen() == "second"
+
+
+def test_no_further_way_is_tried_when_the_time_is_used_up() -> None:
+    pair = Pair()
+    pair.first.takes_s = 20
+    with pytest.raises(SlurmUnavailableError, match=r"^down$"):
+        pair.seen()
+    assert pair.second.looks == 0
+    assert pair.seen() == "second"  # the next call begins with it
+
+
+def test_writes_go_where_the_last_look_came_from_and_nowhere_else() -> None:
+    pair = Pair()
+    pair.seen()
+    pair.second.error = DOWN
+    with pytest.raises(SlurmUnavailableError):
+        pair.port.patch([])
+    assert (pair.first.written, pair.second.written) == ([], [[]])
+
+
+def test_check_tries_every_way() -> None:
+    pair = Pair()
+    assert pair.port.check() == (
+        Choice("first", False, "does not work: down"),
+        Choice("second", True, "used"),
+    )
+    pair.first.error = None
+    assert [one.text for one in pair.port.check()] == [
+        "used",
+        "works, stands by in case first fails",
+    ]
+
+
+SETTINGS: dict[str, Any] = {
+    "bin_dir": "", "slurm_conf": "", "format": "text", "call_timeout_s": 5, "observe_timeout_s": 5,
+}  # fmt: skip
+REST = RestSettings(url="unix:/nowhere", user="u")
+
+
+@pytest.mark.parametrize(
+    ("backend", "rest", "order"),
+    [
+        ("auto", RestSettings(), ["cli"]),
+        ("auto", REST, ["cli", "rest"]),
+        ("cli", REST, ["cli"]),
+        ("rest", REST, ["rest", "cli"]),
+    ],
+)
+def test_order(backend: str, rest: RestSettings, order: list[str]) -> None:
+    port = open_port(backend=backend, rest=rest, **SETTINGS)
+    assert [way.name for way in port._ways] == order
+
+
+def test_settings_that_cannot_work() -> None:
+    with pytest.raises(SlurmUnavailableError, match=r"needs slurm.rest_url"):
+        open_port(backend="rest", rest=RestSettings(), **SETTINGS)
+    with pytest.raises(SlurmUnavailableError, match=r"slurm.rest_url = "):
+        open_port(backend="rest", rest=RestSettings(url="ftp://x", user="u"), **SETTINGS)
