@@ -26,7 +26,7 @@ class BackfillSettings:
     the expected wait; 0: no such part).
 
     ``durations``: what holes are planned with, ``limit``, ``p50`` or ``p90`` of the estimates.
-    Nobody passes a promised job who could by its limit put it off beyond ``max_slip_s`` in all.
+    No job passes a promised one that could alone, by its limit, put it off beyond ``max_slip_s``.
     ``forecast``: whether the start of every waiting job is forecast.
     """
 

@@ -139,8 +139,11 @@ def test_conservative_delays_nobody_for_a_newcomer(play: Play, at: int, gpus: in
 def test_whoever_is_behind_changes_nothing_ahead(play: Play) -> None:
     """One decision of all kinds: the queue cut off after each job decides the same for those left.
 
-    With easy only ahead of the last promise, since only so many jobs get one.
+    With easy only ahead of the last promise, since only so many jobs get one. The mix of jobs, in
+    which those behind count as well, is left out of the placement.
     """
+    policy = play.ctx.policy.with_parameters({"placement.fragmentation.weight": 0.0})
+    play.ctx = replace(play.ctx, policy=policy)
     whole = decide(play.look(), play.ctx).plan
     for count in range(1, len(play.waiting)):
         part = decide(replace(play, waiting=play.waiting[:count]).look(), play.ctx).plan
@@ -198,11 +201,14 @@ def test_predictions_never_starve_a_promised_job(play: Play, durations: str) -> 
 @settings(max_examples=40)
 @given(plays(["easy"]), st.sampled_from(["p50", "p90"]))
 def test_those_who_pass_put_nobody_off_beyond_the_slip(play: Play, durations: str) -> None:
-    """The first in line starts by its first promise and the slip, or by what ran then at limits."""
+    """The first in line starts by its first promise and the slip, or by what ran then at limits:
+    no job that passes it can alone put it off further. Two that would each leave it room can, as
+    what runs already is planned with its prediction."""
     predicted(play, durations)
     play.ctx = replace(play.ctx, backfill=replace(play.ctx.backfill, fences=1))
     by_limits = replace(play.ctx, backfill=replace(play.ctx.backfill, durations="limit"))
     bounds: dict[JobKey, int] = {}
+    made_s: dict[JobKey, int] = {}
     while play.waiting:
         for fence in play.cycle().plan.fences:
             if fence.key not in bounds:
@@ -210,7 +216,11 @@ def test_those_who_pass_put_nobody_off_beyond_the_slip(play: Play, durations: st
                 assert at_limits is not None
                 slipped = fence.start_s + play.ctx.backfill.max_slip_s
                 bounds[fence.key] = max(at_limits, slipped) + STEP_S
-    assert {k: s for k, s in bounds.items() if play.started[k] > s} == {}
+                made_s[fence.key] = play.seen.now_s
+    for late, bound_s in bounds.items():
+        passed = [k for k, start_s in play.started.items()
+                  if made_s[late] <= start_s and start_s + play.runs[k] > bound_s]  # fmt: skip
+        assert play.started[late] <= bound_s or len(set(passed) - {late}) >= 2
 
 
 @settings(max_examples=100)
