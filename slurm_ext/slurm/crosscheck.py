@@ -25,6 +25,9 @@ REQUEST_OLD: Mapping[str, str] = {
     "cpus_per_task": "v0.0.38 shows null",
     "unplannable": "v0.0.38 has no switches, core_spec, tasks per GPU",
 }
+REQUEST_OLD_OPEN: Mapping[str, str] = {
+    "nodes_min": "v0.0.38 shows no tasks of some jobs; they bound it where --nodes was not given",
+}
 REQUEST_NEW_SINCE = (26, 5)
 REQUEST_NEW: Mapping[str, str] = {
     "exclusive": "v0.0.45 no longer shows `shared`",
@@ -62,6 +65,7 @@ def job_differences(text: Job, json: Job, version: tuple[int, ...]) -> list[str]
         skip.add("state")
     skip_request = {
         *(REQUEST_OLD if old else ()),
+        *(REQUEST_OLD_OPEN if old and text.request.nodes_max is None else ()),
         *(REQUEST_NEW if version[:2] >= REQUEST_NEW_SINCE else ()),
     }
     if "details_not_read" in text.request.unplannable:

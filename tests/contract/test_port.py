@@ -16,7 +16,7 @@ from tests.live import wait_until
 
 from .driver import Driver, job, settled, wait_job
 
-pytestmark = [pytest.mark.slurm, pytest.mark.slow]
+pytestmark = pytest.mark.slurm
 
 NOBODY = JobKey(987654, 1)
 
