@@ -134,6 +134,11 @@ def test_conservative_delays_nobody_for_a_newcomer(play: Play, at: int, gpus: in
     assert {k: s for k, s in promised.items() if play.started.get(k, 0) > s} == {}
 
 
+def without_mix(ctx: Context) -> Context:
+    """Placement that does not go by the mix of jobs, to which the last one belongs, too."""
+    return replace(ctx, policy=ctx.policy.with_parameters({"placement.fragmentation.weight": 0.0}))
+
+
 @settings(max_examples=40)
 @given(plays(["easy", "conservative"]))
 def test_whoever_is_behind_changes_nothing_ahead(play: Play) -> None:
@@ -142,8 +147,7 @@ def test_whoever_is_behind_changes_nothing_ahead(play: Play) -> None:
     With easy only ahead of the last promise, since only so many jobs get one. The mix of jobs, in
     which those behind count as well, is left out of the placement.
     """
-    policy = play.ctx.policy.with_parameters({"placement.fragmentation.weight": 0.0})
-    play.ctx = replace(play.ctx, policy=policy)
+    play.ctx = without_mix(play.ctx)
     whole = decide(play.look(), play.ctx).plan
     for count in range(1, len(play.waiting)):
         part = decide(replace(play, waiting=play.waiting[:count]).look(), play.ctx).plan
@@ -226,7 +230,10 @@ def test_those_who_pass_put_nobody_off_beyond_the_slip(play: Play, durations: st
 @settings(max_examples=100)
 @given(plays(["easy", "conservative"]), st.data())
 def test_asking_for_less_never_starts_later(play: Play, data: st.DataObject) -> None:
-    """For the last job of the queue: nobody behind it could be helped by its asking for more."""
+    """For the last job of the queue: nobody behind it could be helped by its asking for more.
+
+    With the mix of jobs in the placement it can: who asks for less changes where others are put.
+    """
     last = play.waiting[-1]
     request = last.request
     assert last.limit_s is not None
@@ -241,7 +248,7 @@ def test_asking_for_less_never_starts_later(play: Play, data: st.DataObject) -> 
     limit_s = data.draw(st.integers(1, last.limit_s))
     other = replace(last, request=less, limit_s=limit_s)
     # Everybody is promised a start, so that also jobs that wait have one to compare.
-    ctx = replace(play.ctx, backfill=replace(play.ctx.backfill, fences=20))
+    ctx = replace(without_mix(play.ctx), backfill=replace(play.ctx.backfill, fences=20))
     asked = decide(play.look(), ctx).plan.decisions[last.key]
     changed = replace(play, waiting=[*play.waiting[:-1], other])
     found = decide(changed.look(), ctx).plan.decisions[last.key]
