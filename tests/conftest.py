@@ -1,4 +1,4 @@
-"""What all tests share: the mini-Slurm launcher can be imported, and property tests are not timed."""
+"""What all tests share: the launcher can be imported, and property tests are not timed."""
 
 from __future__ import annotations
 
