@@ -138,6 +138,40 @@ class Preemption:
     optimal: bool = True
 
 
+class Shape(NamedTuple):
+    """What a job asks of Slurm, as it may be changed while it waits (scontrol(1) update).
+
+    ``tasks`` and ``cpus`` of the whole job; ``mem_node_mib`` per node, 0: left as it is.
+    """
+
+    nodes: int
+    gpus_per_node: int
+    tasks: int
+    cpus: int
+    mem_node_mib: int = 0
+
+    @property
+    def gpus(self) -> int:
+        return self.nodes * self.gpus_per_node
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """A running elastic job that should checkpoint, stop and come back in another shape.
+
+    ``gain_gpu_s`` and ``cost_gpu_s``: what that saves and what it costs; the gain is already the
+    configured multiple of the cost.
+    """
+
+    key: JobKey
+    address: str
+    gpus_now: int
+    shape: Shape
+    gain_gpu_s: float
+    cost_gpu_s: float
+    reason: Reason
+
+
 class Forecast(NamedTuple):
     """When a job will probably start: by ``p50_s`` with even odds, by ``p90_s`` nine in ten."""
 
@@ -172,6 +206,7 @@ class JobPatch:
     required_nodes: tuple[str, ...] | None = None
     excluded_nodes: tuple[str, ...] | None = None
     hold: bool | None = None
+    shape: Shape | None = None
     admin_comment: str | None = None
     why: str = ""
 
@@ -192,9 +227,9 @@ class ReservationSpec:
 class Plan:
     """The whole outcome of one decide(): one decision a job, fences, patches, when to wake.
 
-    ``forecasts`` of all jobs that wait for room. ``preempt``: proposals only, see
-    :class:`Preemption`. ``modes``: the mode in force per partition after the guard (it may lower
-    one).
+    ``forecasts`` of all jobs that wait for room. ``preempt`` and ``resizes``: proposals, each
+    carried out step by step over several cycles. ``modes``: the mode in force per partition
+    after the guard (it may lower one).
     ``wake_at_s``: look again no later than this (None: the ordinary interval).
     ``stats``: counters of the cycle for status and metrics.
     """
@@ -209,6 +244,7 @@ class Plan:
     reserve: tuple[ReservationSpec, ...] = ()
     unreserve: tuple[str, ...] = ()
     preempt: tuple[Preemption, ...] = ()
+    resizes: tuple[Resize, ...] = ()
     modes: Mapping[str, Mode] = field(default_factory=dict)
     wake_at_s: EpochS | None = None
     stats: Mapping[str, float] = field(default_factory=dict)
