@@ -117,7 +117,8 @@ class RestReader:
         return f"v0.0.{self._version}"
 
     @property
-    def _modern(self) -> bool:
+    def shows_lists(self) -> bool:
+        """Whether this form shows partitions and reservations in full."""
         return int(self.api.rpartition(".")[2]) >= _FIRST_WHOLE
 
     def _discover(self) -> int:
@@ -139,7 +140,7 @@ class RestReader:
         return max(common)
 
     def _lists(self, now: EpochS) -> tuple[list[Partition], list[Reservation], list[Problem]]:
-        if not self._modern:
+        if not self.shows_lists:
             return text_lists(self._commands)
         partitions, problems = json_nodes.parse_partitions(self._get("partitions"))
         reservations, more = json_nodes.parse_reservations(self._get("reservations"), now)

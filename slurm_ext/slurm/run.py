@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from slurm_ext.errors import SlurmCommandError, SlurmUnavailableError
+from slurm_ext.slurm.deadline import Deadline
 
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LD_LIBRARY_PATH", "SLURM_CONF", "SLURM_JWT")
 _FIXED = {
@@ -88,13 +89,18 @@ def failure(argv: Sequence[str], answer: Answer) -> SlurmUnavailableError | Slur
 class Runner:
     """Starts Slurm commands; safe to use from several threads at once.
 
-    ``timeout_s``: limit of one command unless the call gives its own.
+    ``timeout_s``: limit of one command unless the call gives its own. ``deadline``: of all.
     """
 
     def __init__(
-        self, *, timeout_s: float = 20.0, environ: Mapping[str, str] | None = None
+        self,
+        *,
+        timeout_s: float = 20.0,
+        environ: Mapping[str, str] | None = None,
+        deadline: Deadline | None = None,
     ) -> None:
         self.timeout_s = timeout_s
+        self._deadline = deadline or Deadline()
         self._environ = environment(environ)
         # A command must not outlive us: a hold sent after a recovery would stand for ever.
         setpriv = shutil.which("setpriv", path=self._environ["PATH"])
@@ -116,7 +122,7 @@ class Runner:
         Raises SlurmUnavailableError for a missing program or a time-out, SlurmCommandError for
         too much output.
         """
-        limit = self.timeout_s if timeout_s is None else timeout_s
+        limit = self._deadline.left(self.timeout_s if timeout_s is None else timeout_s)
         environ = {**self._environ, **(env or {})}
         program = shutil.which(argv[0], path=environ["PATH"])
         if program is None:
@@ -150,7 +156,7 @@ class Runner:
                 os.close(alive)
             if fate is _Fate.LATE:
                 raise SlurmUnavailableError(
-                    f"{shown}: no answer within {limit:g} s; slurmctld or munged is stopped or "
+                    f"{shown}: no answer within {limit:.3g} s; slurmctld or munged is stopped or "
                     "overloaded: `scontrol ping`, `munge -n | unmunge`, `sdiag`"
                 )
             if fate is _Fate.TALKATIVE:

@@ -8,7 +8,7 @@ import pytest
 from minislurm import Cluster
 
 from slurm_ext.errors import SlurmUnavailableError
-from slurm_ext.slurm.choose import RestSettings, open_port
+from slurm_ext.slurm.choose import NativeSettings, RestSettings, open_port
 from slurm_ext.slurm.cli import CliOptions, CliSlurm
 from slurm_ext.slurm.fallback import Fallback
 from slurm_ext.slurm.rest import RestOptions, RestSlurm
@@ -95,6 +95,7 @@ def both(contract_cluster: Cluster, driver: Driver) -> Callable[[], Fallback]:
         return open_port(
             backend="rest", bin_dir="", slurm_conf=str(contract_cluster.layout.conf),
             format="text", call_timeout_s=30, observe_timeout_s=30, rest=rest,
+            native=NativeSettings(),
         )  # fmt: skip
 
     return opened
