@@ -32,6 +32,8 @@ MAX_JOBS = 3000
 """With more jobs than this a look through slurmrestd costs seconds, and it gigabytes."""
 _PATH = re.compile(r"/slurm/v0\.0\.(\d{1,4})/jobs(/?)")
 _NO_CHANGE = "no change"
+_GONE = ("nvalid job id", "Unable to find", "Unable to query JobId=")
+"""What the releases say of a job that is not there (the last one with status 404)."""
 
 
 class RestReader:
@@ -99,8 +101,7 @@ class RestReader:
         status, document = self._ask(f"job/{job_id}")
         errors, _ = reports(document)
         if errors and not list(objects(get(document, "jobs"))) and status in (200, 404, 500):
-            gone = any("nvalid job id" in one or "Unable to find" in one for one in errors)
-            if gone:
+            if any(sign in one for one in errors for sign in _GONE):
                 return []
         return parse_jobs(self._checked(f"job/{job_id}", status, document), 0)[0]
 

@@ -20,13 +20,13 @@ from tests.live import booted
 
 from .driver import Driver
 
-REST_TRIED = (22, 5)
+REST_TRIED = ((22, 5), (25, 11))
 
 
 def _has_rest() -> bool:
-    """slurmrestd with auth/jwt, of the release it was tried with."""
+    """slurmrestd with auth/jwt, of a release it was tried with."""
     try:
-        if programs.major(programs.slurm_version()) != REST_TRIED:
+        if programs.major(programs.slurm_version()) not in REST_TRIED:
             return False
         programs.require(accounting=False, users=False, rest=True)
         programs.require_plugin("auth_jwt")
@@ -36,7 +36,9 @@ def _has_rest() -> bool:
 
 
 HAS_REST = _has_rest()
-NO_REST = "no slurmrestd of 22.05 with auth/jwt (packages slurmrestd, slurm-wlm-jwt-plugin)"
+NO_REST = (
+    "no slurmrestd of 22.05 or 25.11 with auth/jwt (packages slurmrestd, slurm-wlm-jwt-plugin)"
+)
 
 NATIVE_PYTHON = os.environ.get("SLURM_EXT_NATIVE_PYTHON", "")
 

@@ -81,7 +81,8 @@ def test_pending_requests(port: SlurmPort, driver: Driver) -> None:
     jobs = {one.job_id: one for one in port.observe().jobs}
     request = {name: jobs[job_id].request for name, job_id in ids.items()}
     assert all(jobs[job_id].held for job_id in ids.values())
-    assert (request["total"].gpus, request["total"].nodes_max) == (12, None)
+    # 25.11 shows the least number of nodes of a job that it has not yet looked at as the most.
+    assert (request["total"].gpus, request["total"].nodes_max in (None, 1)) == (12, True)
     assert (request["task"].gpus, request["task"].tasks) == (6, 3)
     assert (request["node"].gpus, request["node"].gpu_type) == (8, "a100")
     assert (request["node"].nodes_min, request["node"].nodes_max) == (2, 2)

@@ -105,7 +105,8 @@ def test_a_killed_slurmrestd_costs_no_cycle(
     contract_cluster: Cluster, both: Callable[[], Fallback]
 ) -> None:
     port = both()
-    assert [one.text for one in port.check()] == ["used", "works, stands by in case rest fails"]
+    texts = [one.text for one in port.check() if one.works]
+    assert texts == ["used", "works, stands by in case rest fails"]
     contract_cluster.kill("slurmrestd")
     try:
         assert len(port.observe().nodes) == 4
