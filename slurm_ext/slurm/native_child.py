@@ -78,9 +78,7 @@ def tres_text(tres: Any) -> str:
     """A TRES string again, from what pyslurm has made of it."""
     if tres is None:
         return ""
-    cpus, memory = getattr(tres, "cpu", None), getattr(tres, "memory", None)
-    parts = [f"cpu={cpus}"] if isinstance(cpus, int) and cpus else []
-    parts += [f"mem={memory}M"] if isinstance(memory, int) and memory else []
+    parts = [f"cpu={tres.cpu.count}"] if tres.cpu else []
     parts += [f"{one.type_and_name}={one.count}" for one in tres.gres.values()]
     return ",".join(parts)
 

@@ -278,7 +278,7 @@ def _refused(do: str, error: Any) -> SlurmUnavailableError | SlurmCommandError:
 
 def _not_started(python: str, error: Any) -> SlurmUnavailableError:
     said = str(error[1]) if isinstance(error, list) and len(error) == 2 else str(error)
-    if "No module named" in said:
+    if said.startswith("ModuleNotFoundError"):
         return SlurmUnavailableError(
             f"{python} has no pyslurm; install the release of your Slurm for it, or set "
             "slurm.native_python to a Python that has it"

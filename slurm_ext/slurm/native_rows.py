@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from slurm_ext.model.job import Job, JobKey, JobState, NodeShare, Request
+from slurm_ext.model.job import BaseState, Job, JobKey, JobState, NodeShare, Request
 from slurm_ext.model.observation import Problem
 from slurm_ext.model.units import EpochS
 from slurm_ext.slurm.arrays import NO_ARRAY, Tasks, parse_tasks
@@ -129,7 +129,8 @@ def build(
 
     known = Gaps() if gaps is None else gaps
     state = job_state_of_text(_text(row["state"]))
-    request, bad = build_request(_raw_request(row, known, seen=gaps is not None or state.ended))
+    raw = _raw_request(row, known, state)._replace(seen=gaps is not None or state.ended)
+    request, bad = build_request(raw)
     for part in bad:
         complain("request", part)
     tasks = _tasks(row, known)
@@ -215,7 +216,7 @@ def _tasks(row: Row, gaps: Gaps) -> Tasks:
     return parse_tasks(f"{waiting}%{limit}" if limit else waiting)
 
 
-def _raw_request(row: Row, gaps: Gaps, *, seen: bool) -> RawRequest:
+def _raw_request(row: Row, gaps: Gaps, state: JobState) -> RawRequest:
     per_cpu, per_node = number(row["memory_per_cpu"]), number(row["memory_per_node"])
     mem_cpu = per_cpu if isinstance(per_cpu, int) else None
     mem_node = per_node if isinstance(per_node, int) else None
@@ -224,7 +225,8 @@ def _raw_request(row: Row, gaps: Gaps, *, seen: bool) -> RawRequest:
     tasks = integer(row["ntasks"], 1)
     return RawRequest(
         nodes_min=integer(row["num_nodes"], 1),
-        nodes_max=integer(row["max_nodes"]),
+        # As in text: the range asked for is shown while a job waits.
+        nodes_max=integer(row["max_nodes"]) if state.base is BaseState.PENDING else 0,
         cpus=integer(row["cpus"], 1),
         tasks=tasks if tasks < 0xFFFFFF00 else 1,
         cpus_per_task=integer(row["cpus_per_task"], 1),
@@ -250,7 +252,6 @@ def _raw_request(row: Row, gaps: Gaps, *, seen: bool) -> RawRequest:
         tasks_per_gpu=integer(row["ntasks_per_gpu"]),
         sockets_per_node=integer(row["sockets_per_node"]),
         tmp_disk=integer(row["temporary_disk_per_node"]) > 0,
-        seen=seen,
     )
 
 
