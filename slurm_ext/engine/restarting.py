@@ -1,0 +1,143 @@
+"""What restarts under way mean for a decision: who leaves soon, who goes first, whose room is kept.
+
+A job that is stopped for another one leaves room for that one alone: the gainer goes first in the
+order until it runs, and the job that made room waits for that. A job that comes back in another
+shape is planned in that shape, first in the order, and nothing is written for it until it is ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from slurm_ext.model.annotation import Annotation
+from slurm_ext.model.job import Job, JobKey, NodeShare
+from slurm_ext.model.ledger import LedgerEntry
+from slurm_ext.model.observation import Observation
+from slurm_ext.model.reshape import reshaped
+from slurm_ext.model.restart import Restart, RestartStage
+from slurm_ext.model.units import EpochS
+
+from .allow import Allowance
+from .policy import NodePreference
+from .pool import Pool, demand_of
+from .search import place
+from .settings import Context
+
+END_S = 5
+"""What a job is taken to need to end after its requeue; KillWait (30 s) at most."""
+
+
+def by_job(restarts: Iterable[Restart]) -> dict[int, Restart]:
+    """Restarts under way by job id (a requeue changes the submit time)."""
+    return {one.job_id: one for one in restarts if one.active}
+
+
+def leaving(
+    jobs: Sequence[Job],
+    restarts: Sequence[Restart],
+    annotations: Mapping[JobKey, Annotation],
+    now_s: EpochS,
+) -> dict[JobKey, EpochS]:
+    """When jobs that are being stopped will have left their nodes."""
+    going = by_job(restarts)
+    found: dict[JobKey, EpochS] = {}
+    for job in jobs:
+        one = going.get(job.job_id)
+        if one is None or one.stage in (RestartStage.QUEUED, RestartStage.TRIAL):
+            continue
+        annotation = annotations.get(job.key)
+        grace_s = annotation.checkpoint.grace_s if annotation and not one.stopped else 0
+        found[job.key] = max(now_s + 1, one.since_s + grace_s + END_S)
+    return found
+
+
+def favoured(restarts: Sequence[Restart]) -> frozenset[int]:
+    """Ids of jobs that go first: room has been or is being made for them."""
+    found: set[int] = set()
+    for one in restarts:
+        if one.active and one.gainer is not None and not one.ready:
+            found.add(one.gainer.job_id)
+        elif one.active and one.wanted is not None and one.stopped:
+            found.add(one.job_id)
+    return frozenset(found)
+
+
+def unready(restarts: Sequence[Restart]) -> frozenset[int]:
+    """Ids of jobs for which nothing may be written yet."""
+    return frozenset(one.job_id for one in restarts if one.active and one.stopped and not one.ready)
+
+
+def adopted(job: Job, entry: LedgerEntry | None) -> LedgerEntry:
+    """The ledger entry that makes Slurm's delay after a requeue a lease of ours.
+
+    Slurm lets a requeued job wait for about two minutes; that lapses by itself as any lease does.
+    """
+    base = entry or LedgerEntry(job.key, job.address)
+    return replace(base, key=job.key, address=job.address, lease_until_s=job.begin_s)
+
+
+def with_adopted(
+    obs: Observation, ledger: Mapping[JobKey, LedgerEntry], restarts: Sequence[Restart]
+) -> Mapping[JobKey, LedgerEntry]:
+    """The ledger with jobs in their delay after our requeue: to be planned as leased ones.
+
+    Not those that made room for another job, which must start first.
+    """
+    going = {one.job_id: one for one in restarts if one.active and one.stopped}
+    if not going:
+        return ledger
+    found = dict(ledger)
+    for job in obs.jobs:
+        one = going.get(job.job_id)
+        if one is None or not job.state.pending or job.begin_s is None:
+            continue
+        entry = found.get(job.key)
+        if entry is not None and entry.lease_until_s is not None:
+            continue
+        if one.ready or one.gainer is None:
+            found[job.key] = adopted(job, entry)
+    return found
+
+
+def keep_growth(
+    obs: Observation, ctx: Context, pool: Pool, preference: NodePreference
+) -> tuple[NodeShare, ...]:
+    """Take out of the pool what jobs need beside what they still hold, to come back larger.
+
+    Nothing where the new shape does not fit any more.
+    """
+    going = by_job(ctx.restarts)
+    taken: list[NodeShare] = []
+    for job in obs.jobs:
+        one = going.get(job.job_id)
+        if one is None or one.wanted is None or not job.alloc or one.stage is RestartStage.TRIAL:
+            continue
+        mark = pool.checkpoint()
+        pool.give(job.alloc)
+        wanted = replace(job, request=reshaped(job.request, one.wanted))
+        demand = demand_of(wanted.request, memory_counts=pool.memory_counts)
+        allowed = Allowance(pool, obs).of(wanted, obs.now_s, wanted.limit_s or 0)
+        found = place(pool, pool.free, demand, allowed.nodes, preference)
+        pool.rollback(mark)
+        extra = _beyond(found[0].shares, job.alloc) if found else ()
+        pool.take(extra)
+        taken += extra
+    return tuple(taken)
+
+
+def _beyond(wanted: Sequence[NodeShare], held: Sequence[NodeShare]) -> tuple[NodeShare, ...]:
+    has = {share.node: share for share in held}
+    found = []
+    for share in wanted:
+        own = has.get(share.node)
+        if own is None:
+            found.append(share)
+            continue
+        extra = NodeShare(
+            share.node, max(0, share.cpus - own.cpus), max(0, share.mem_mib - own.mem_mib),
+            max(0, share.gpus - own.gpus), 0, share.gpu_type,
+        )  # fmt: skip
+        if extra.gpus or extra.cpus or extra.mem_mib:
+            found.append(extra)
+    return tuple(found)
