@@ -84,7 +84,8 @@ def carry_out(
     :raises JournalError: nothing of it has been sent.
     :raises SlurmUnavailableError: the stages stand as they were; the next cycle sends again.
     """
-    fresh = begun(obs, plan, ctx, past)
+    ended = tuple(one for one in after if not one.active)
+    fresh = begun(obs, plan, ctx, Past(past.requeues, (*past.over, *ended)))
     changed = [new for old, new in zip(before, after, strict=True) if new is not old]
     now_s = obs.now_s
     _say(changed)

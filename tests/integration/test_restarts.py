@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from minislurm import NodeGroup, Param, Partition, Spec
 
-import slurm_ext.sbatch_templates
-from slurm_ext.daemon.progress import read_progress
-from slurm_ext.model.progress import Progress
-
 from .conftest import running
-from .harness import Daemon, Row, Slurm, wait_for
+from .harness import Daemon, Slurm, wait_for
+from .training import (
+    MARKS,
+    ON,
+    PASSES_ON,
+    SAVES,
+    SHORT,
+    URGENT,
+    Trainer,
+    outcome,
+    restarts,
+    signalled,
+)
 
 pytestmark = pytest.mark.slurm
 
@@ -27,23 +33,6 @@ SPEC = Spec(
     priority="multifactor",
     params=(Param("KillWait", "5"),),
 )
-TRAINER = Path(slurm_ext.sbatch_templates.__file__).parent / "trainer.py"
-ON: dict[str, object] = {
-    "preemption__enabled": True,
-    "guard__min_runtime_before_requeue_s": 0,
-}
-SAVES = "preemptible=true,signal=USR1,grace=20s,restart_cost=1s"
-SCRIPT = """#!/bin/bash
-{trap}
-exec 0</dev/null
-python3 {trainer} --work {work} --state {state} {more} &
-child=$!
-trap 'kill -s TERM $child' TERM
-wait $child; code=$?
-while kill -s 0 $child 2>/dev/null; do wait $child; code=$?; done
-exit $code
-"""
-PASSES_ON = "trap 'kill -s USR1 $child' USR1"
 
 
 @pytest.fixture(scope="module")
@@ -73,75 +62,72 @@ def daemon(slurm: Slurm, tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
         one.__exit__()
 
 
-class Trainer:
-    """Submits training jobs that run in a directory of their own."""
-
-    def __init__(self, slurm: Slurm, directory: Path) -> None:
-        self.slurm, self.directory = slurm, directory
-        shutil.copy(TRAINER, directory)
-
-    def submit(
-        self, *options: str, annotation: str = SAVES, work: float = 10_000, trap: str = PASSES_ON,
-        more: str = "", gpus: int = 8,
-    ) -> int:  # fmt: skip
-        state = self.directory / "state-$SLURM_JOB_ID.json"
-        script = SCRIPT.format(
-            trap=trap, trainer=TRAINER, work=work, state=state,
-            more=f"--checkpoint-every 3600 {more}",
-        )  # fmt: skip
-        comment = [f"--comment=slurm_ext:{annotation}"] if annotation else []
-        words = [
-            f"--gpus-per-node={gpus}", "--cpus-per-task=1", "--mem=100", "--time=60", "--requeue",
-            "--open-mode=append", f"--output={self.directory}/%j.out", *comment, *options,
-        ]  # fmt: skip
-        done = self.slurm.run(
-            "env", "-C", str(self.directory), "sbatch", "--parsable", *words, stdin=script
-        )
-        return int(done.stdout)
-
-    def progress(self, job: int) -> Progress:
-        return read_progress(self.directory / ".slurm_ext", job, os.geteuid())
-
-    def wait_working(self, *jobs: int) -> None:
-        for job in jobs:
-            wait_for(lambda j=job: self.progress(j).reports, 20, f"job {job} makes progress",
-                     lambda j=job: self.slurm.describe([j]))  # fmt: skip
-
-
 @pytest.fixture
 def trainer(slurm: Slurm, tmp_path: Path) -> Trainer:
     return Trainer(slurm, tmp_path)
 
 
-def restarts(daemon: Daemon, *jobs: int) -> list[Row]:
-    rows = daemon.rows("SELECT * FROM restart ORDER BY at_s, job_id")
-    return [row for row in rows if not jobs or row["job_id"] in jobs]
-
-
-def outcome(daemon: Daemon, job: int, deadline_s: float = 40) -> str:
-    """How the restart of a job ended."""
-    rows = wait_for(
-        lambda: [r for r in restarts(daemon, job) if r["outcome"]], deadline_s,
-        f"the restart of {job} is over", lambda: (restarts(daemon), daemon.log()),
-    )  # fmt: skip
-    return str(rows[-1]["outcome"])
-
-
-def test_a_preemptible_job_makes_room_and_goes_on(
+def test_preemptible_jobs_make_room_and_go_on(
     slurm: Slurm, daemon: Callable[..., Daemon], trainer: Trainer
 ) -> None:
-    victim = trainer.submit(work=400)
-    plain = slurm.submit("--gpus-per-node=8", "--time=60", run_s=300)
-    trainer.wait_working(victim)
-    urgent = slurm.submit("--gpus-per-node=8", "--priority=4000000", run_s=5)
+    """One that is signalled in its shell, one in its steps; a job that depends on it waits."""
+    batch = trainer.submit(work=150)
+    steps = trainer.submit(work=150, annotation=f"{SAVES},signal_to=steps", run="srun python3")
+    after = slurm.submit(f"--dependency=afterok:{batch}", "--kill-on-invalid-dep=yes")
+    trainer.wait_working(batch, steps)
+    urgent = slurm.submit("--nodes=2", "--gpus-per-node=8", *URGENT, run_s=5)
     one = daemon()
-    slurm.wait_state([urgent], {"RUNNING", "COMPLETED"}, 40)
-    slurm.wait_completed([urgent], 30)
-    assert outcome(one, victim) == "done"
-    saved = trainer.progress(victim).last_checkpoint
-    assert saved is not None
-    slurm.wait_completed([victim], 60)
-    reports = trainer.progress(victim).reports
-    assert min(r.step for r in reports if r.run == 1) >= saved.step - 1
-    assert slurm.states([plain]) == {str(plain): "RUNNING"}
-    assert not one.actions(plain)
+    slurm.wait_completed([urgent], 60)
+    assert slurm.states([after]) == {str(after): "PENDING"}
+    assert {outcome(one, job) for job in (batch, steps)} == {"done"}
+    slurm.wait_completed([batch, steps, after], 60)
+    for job in (batch, steps):
+        reports = trainer.progress(job).reports
+        saved = [r.step for r in reports if r.checkpoint and r.run == 0]
+        assert min(r.step for r in reports if r.run == 1) >= saved[-1], job
+
+
+def test_only_willing_jobs_are_touched(
+    slurm: Slurm, daemon: Callable[..., Daemon], trainer: Trainer
+) -> None:
+    """And a willing one goes on where it does not answer and too much would be lost."""
+    unwilling = [
+        trainer.submit(trap=MARKS, annotation="", gpus=2),
+        trainer.submit("--no-requeue", trap=MARKS, gpus=2),
+        trainer.submit("--array=3", trap=MARKS, gpus=2),
+        trainer.submit(trap=MARKS, annotation="preemptible=true,signal=USR1,grace=9d", gpus=2),
+    ]
+    slurm.wait_state(unwilling, {"RUNNING"}, 20)
+    silent = trainer.submit("--time=1", trap=MARKS, annotation=SHORT)
+    wait_for(lambda: len(trainer.progress(silent).reports) > 5, 20, "some work to lose")
+    slurm.submit("--gpus-per-node=8", *URGENT, run_s=1)
+    one = daemon(preemption__min_gain=8)
+    assert outcome(one, silent) == "no_answer"
+    assert signalled(trainer, silent)
+    one.wait_cycles(3)
+    assert [row["job_id"] for row in restarts(one)] == [silent]
+    assert not [job for job in unwilling if signalled(trainer, job)]
+    assert set(slurm.states([*unwilling, silent]).values()) == {"RUNNING"}
+    assert not [a for a in one.actions() if a["lever"] == "requeue"]
+
+
+def test_jobs_that_misbehave_harm_only_themselves(
+    slurm: Slurm, daemon: Callable[..., Daemon], trainer: Trainer
+) -> None:
+    deaf = trainer.submit(trap="trap '' USR1 TERM; TERM=dumb", annotation=SHORT, gpus=4, work=100)
+    full = trainer.submit(trap=f"{PASSES_ON}; ln -sf /dev/full state-$SLURM_JOB_ID.new", gpus=4)
+    ends = trainer.submit(trap="trap 'kill $child; exit 0' USR1", gpus=4)
+    other = Trainer(slurm, trainer.directory / "other")
+    forger = other.submit(trap=MARKS, annotation=SHORT, gpus=4)
+    trainer.wait_working(deaf, full, ends)
+    slurm.wait_state([forger], {"RUNNING"}, 20)
+    # Where its reports should be it shows those of another job.
+    other.show_reports_of(trainer, full, forger)
+    urgent = slurm.submit("--nodes=2", "--gpus-per-node=8", *URGENT, run_s=3)
+    one = daemon()
+    slurm.wait_completed([urgent], 60)
+    assert {outcome(one, job) for job in (deaf, forger)} == {"done"}
+    assert {outcome(one, job) for job in (full, ends)} == {"ended"}
+    states = slurm.states([full, ends])
+    assert states == {str(full): "FAILED", str(ends): "COMPLETED"}
+    assert restarts(one, forger)[0]["since_s"] - restarts(one, forger)[0]["at_s"] >= 3
