@@ -9,6 +9,7 @@ from slurm_ext.errors import SlurmUnavailableError
 from slurm_ext.model.decision import JobPatch, ReservationSpec
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.observation import Controller, Observation, Reservation
+from slurm_ext.model.reshape import reshaped
 from slurm_ext.model.restart import JobSignal
 from slurm_ext.slurm.port import Outcome
 
@@ -61,6 +62,8 @@ class FakeSlurm:
         if patch.required_nodes is not None:
             request = replace(job.request, required_nodes=patch.required_nodes)
             job = replace(job, request=request)
+        if patch.shape is not None:
+            job = replace(job, request=reshaped(job.request, patch.shape))
         if patch.hold is not None:
             reason = "JobHeldAdmin" if patch.hold else "Priority"
             job = replace(job, priority=0 if patch.hold else 1000, reason=reason)

@@ -66,6 +66,10 @@ _MIGRATIONS = (
   until_s INTEGER, why TEXT NOT NULL) STRICT""",
         "CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT",
     ),
+    tuple(
+        f"ALTER TABLE entry ADD COLUMN {name} TEXT CHECK ({name} IS NULL OR json_valid({name}))"
+        for name in ("shape", "original_shape")
+    ),
     (
         """CREATE TABLE restart (
   job_id INTEGER NOT NULL, submit_s INTEGER NOT NULL, at_s INTEGER NOT NULL,

@@ -19,6 +19,7 @@ Row = tuple[Any, ...]
 _FIELDS = [f.name for f in fields(LedgerEntry) if f.name != "key"]
 _HINTS = get_type_hints(LedgerEntry)
 _LISTS = {name for name in _FIELDS if _HINTS[name] == tuple[str, ...]}
+_SHAPES = {name for name in _FIELDS if _HINTS[name] == Shape | None}
 _FLAGS = {name for name in _FIELDS if _HINTS[name] is bool}
 
 ENTRY_COLUMNS = ("job_id", "submit_s", *_FIELDS)
@@ -39,9 +40,8 @@ def entry_row(entry: LedgerEntry) -> Row:
     row: list[Any] = [entry.key.job_id, entry.key.submit_s]
     for name in _FIELDS:
         value = getattr(entry, name)
-        row.append(
-            _dump(value) if name in _LISTS else text(value) if isinstance(value, str) else value
-        )
+        as_json = name in _LISTS or (name in _SHAPES and value is not None)
+        row.append(_dump(value) if as_json else text(value) if isinstance(value, str) else value)
     return tuple(row)
 
 
@@ -50,6 +50,8 @@ def entry(row: Row) -> LedgerEntry:
     values = dict(zip(_FIELDS, row[2:], strict=True))
     for name in _LISTS:
         values[name] = tuple(json.loads(values[name])) if values[name] != "[]" else ()
+    for name in _SHAPES:
+        values[name] = None if values[name] is None else Shape(*json.loads(values[name]))
     for name in _FLAGS:
         values[name] = bool(values[name])
     return LedgerEntry(key=JobKey(row[0], row[1]), **values)

@@ -24,7 +24,9 @@ from .promises import settled
 from .reconcile import Reconciler
 from .reserve import reservations
 from .restarting import (
+    by_job,
     favoured,
+    in_shape,
     keep_growth,
     leaving,
     unready,
@@ -158,10 +160,13 @@ def _sort(obs: Observation, ctx: Context) -> tuple[list[JobView], list[Aside], l
     views: list[JobView] = []
     asides: list[Aside] = []
     surrendered: list[LedgerEntry] = []
+    restarts = by_job(ctx.restarts)
     for job in obs.jobs:
         if not job.state.pending:
             continue
         found = look_at(job, obs, ctx)
+        if isinstance(found, JobView) and restarts:
+            found = in_shape(found, restarts)
         if isinstance(found, JobView):
             why = guard.surrender(found.entry, ctx, obs.now_s)
             if why is not None and found.entry is not None:

@@ -14,7 +14,7 @@ from slurm_ext.model.annotation import Annotation
 from slurm_ext.model.job import Job, JobKey, NodeShare
 from slurm_ext.model.ledger import LedgerEntry
 from slurm_ext.model.observation import Observation
-from slurm_ext.model.reshape import reshaped
+from slurm_ext.model.reshape import reshaped, shape_of, unshapeable
 from slurm_ext.model.restart import Restart, RestartStage
 from slurm_ext.model.units import EpochS
 
@@ -23,6 +23,7 @@ from .policy import NodePreference
 from .pool import Pool, demand_of
 from .search import place
 from .settings import Context
+from .view import JobView
 
 END_S = 5
 """What a job is taken to need to end after its requeue; KillWait (30 s) at most."""
@@ -61,6 +62,22 @@ def favoured(restarts: Sequence[Restart]) -> frozenset[int]:
         elif one.active and one.wanted is not None and one.stopped:
             found.add(one.job_id)
     return frozenset(found)
+
+
+def in_shape(view: JobView, restarts: Mapping[int, Restart]) -> JobView:
+    """The view of a job that comes back in another shape; one that Slurm did not start in it, or
+    that it refuses, is left as submitted."""
+    one = restarts.get(view.key.job_id)
+    if one is None or one.wanted is None or not one.stopped:
+        return view
+    submitted = shape_of(view.job.request)
+    failed = view.entry is not None and view.entry.failed_starts
+    if failed or view.let_go or submitted == one.wanted:
+        return view
+    if unshapeable(view.job.request, one.wanted):
+        return view
+    job = replace(view.job, request=reshaped(view.job.request, one.wanted))
+    return replace(view, job=job, shape=one.wanted, submitted=submitted)
 
 
 def unready(restarts: Sequence[Restart]) -> frozenset[int]:

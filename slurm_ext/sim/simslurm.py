@@ -94,6 +94,8 @@ class SimSlurm:
                 self._apply_text(job, patch)
                 return Outcome(patch.key, True)
             return Outcome(patch.key, False, True, "Job is no longer pending execution")
+        if patch.shape is not None:
+            return Outcome(patch.key, False, False, "the simulated Slurm changes no shapes")
         unknown = [n for n in (*(patch.required_nodes or ()), *(patch.excluded_nodes or ()))
                    if n not in self._core.cluster.index]  # fmt: skip
         if unknown:
@@ -173,4 +175,5 @@ def _only_text(patch: JobPatch) -> bool:
         and patch.hold is None
         and patch.required_nodes is None
         and patch.excluded_nodes is None
+        and patch.shape is None
     )

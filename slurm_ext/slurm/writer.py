@@ -42,6 +42,11 @@ def _on_fresh_comment(patch: JobPatch, job: Job | None) -> JobPatch:
     return replace(patch, admin_comment=text)
 
 
+def _pending_only(patch: JobPatch) -> bool:
+    """Whether the patch would do harm to a job that has started."""
+    return patch.required_nodes is not None or patch.shape is not None
+
+
 class Writer:
     """Writes through ``scontrol``: one process a batch, fed by its standard input.
 
@@ -64,7 +69,7 @@ class Writer:
     def patch(self, patches: Sequence[JobPatch]) -> tuple[Outcome, ...]:
         """Write the patches; one outcome each, in order.
 
-        A node list (an empty one too) or a hold is only sent to a job that is pending at
+        A node list (an empty one too), a shape or a hold is only sent to a job that is pending at
         this moment, and in a way that slurmctld refuses if it has started meanwhile.
         """
         verdicts: dict[int, Said] = {}
@@ -72,7 +77,7 @@ class Writer:
         delicate = [
             p.key
             for p in patches
-            if p.required_nodes is not None or p.hold is True or p.admin_comment is not None
+            if _pending_only(p) or p.hold is True or p.admin_comment is not None
         ]
         seen = dict(self._look(delicate)) if delicate else {}
         patches = [_on_fresh_comment(p, seen.get(p.key)) for p in patches]
@@ -80,17 +85,17 @@ class Writer:
         for index, patch in enumerate(patches):
             job = seen.get(patch.key)
             guard = None
-            if patch.required_nodes is not None or patch.hold is True:
+            if _pending_only(patch) or patch.hold is True:
                 if job is None or not job.state.pending or unguarded.get(index, True) is False:
                     verdicts[index] = _NOT_PENDING
                     continue
-                if patch.required_nodes is not None:
+                if _pending_only(patch):
                     guard = start_guard(job)
                     if guard is None and patch.begin_s is None:
                         # The guard lease must not outlive this call.
                         patch = replace(patch, begin_s=job.begin_s or 0)
             try:
-                plans[index] = patch_commands(patch, guard)
+                plans[index] = patch_commands(patch, guard, job.request if job else None)
             except ValueError as error:
                 verdicts[index] = Said(False, detail=str(error))
         verdicts |= self._send(plans)
@@ -210,7 +215,7 @@ class Writer:
     def _lease_unguarded(
         self, patches: Sequence[JobPatch], seen: dict[JobKey, Job]
     ) -> dict[int, bool]:
-        """Give pins without a start guard a short lease first, so that they cannot start.
+        """Give what has no start guard a short lease first, so that it cannot start.
 
         Tells for each of them whether it is still pending after that; ``seen`` keeps the begin
         time of before.
@@ -218,7 +223,7 @@ class Writer:
         plans: dict[int, tuple[Command, ...]] = {}
         for index, patch in enumerate(patches):
             job = seen.get(patch.key)
-            if patch.required_nodes is not None and job is not None and start_guard(job) is None:
+            if _pending_only(patch) and job is not None and start_guard(job) is None:
                 lease = Command(
                     ("update", f"JobId={patch.address}", f"StartTime=now+{_GUARD_LEASE_S}")
                 )
