@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -52,8 +53,9 @@ def slurm(cluster: Slurm) -> Slurm:
 def daemon(slurm: Slurm, tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
     started: list[Daemon] = []
 
-    def start(**settings: object) -> Daemon:
+    def start(program: Sequence[str] = (), **settings: object) -> Daemon:
         one = Daemon(slurm, tmp_path / f"d{len(started)}", **{**ON, **settings})
+        one.program = list(program) or one.program
         started.append(one)
         return one.start()
 
@@ -131,3 +133,54 @@ def test_jobs_that_misbehave_harm_only_themselves(
     states = slurm.states([full, ends])
     assert states == {str(full): "FAILED", str(ends): "COMPLETED"}
     assert restarts(one, forger)[0]["since_s"] - restarts(one, forger)[0]["at_s"] >= 3
+
+
+ELASTIC = "scaling=elastic,gpus=1..8,signal=USR1,grace=20s,restart_cost=1s"
+
+
+def growing(gpus: int) -> list[str]:
+    return [sys.executable, str(Path(__file__).with_name("forcing.py")), str(gpus)]
+
+
+def test_a_job_comes_back_larger(
+    slurm: Slurm, daemon: Callable[..., Daemon], trainer: Trainer
+) -> None:
+    """Nobody takes the room it leaves meanwhile, or the room it is to grow into."""
+    gate = trainer.directory / "gate"
+    plain = [
+        slurm.submit("--gpus-per-node=8", "--nodelist=n2", "--time=60", until=gate),
+        slurm.submit("--gpus-per-node=4", "--nodelist=n1", "--time=60", until=gate),
+    ]
+    grows = trainer.submit("--nodelist=n1", annotation=ELASTIC, gpus=2, work=250)
+    trainer.wait_working(grows)
+    greedy = [slurm.submit(f"--gpus-per-node={n}", "--time=1", run_s=1) for n in (4, 3, 1)]
+    one = daemon(program=growing(4), levers__lease_s=60)
+    assert outcome(one, grows) == "done"
+    reports = trainer.progress(grows).reports
+    assert {(r.run, r.gpus) for r in reports} == {(0, 2), (1, 4)}
+    assert set(slurm.states(plain).values()) == {"RUNNING"}
+    gate.touch()
+    slurm.wait_completed([grows, *plain, *greedy], 60)
+    reports = trainer.progress(grows).reports
+    saved = [r.step for r in reports if r.checkpoint and r.run == 0]
+    assert min(r.step for r in reports if r.run == 1) >= saved[-1]
+    assert reports[-1].step == 250
+
+
+def test_a_job_that_cannot_come_back_larger_returns_to_its_size(
+    slurm: Slurm, daemon: Callable[..., Daemon], trainer: Trainer
+) -> None:
+    gate = trainer.directory / "gate"
+    plain = [
+        slurm.submit("--gpus-per-node=8", "--nodelist=n2", "--time=60", until=gate),
+        slurm.submit("--gpus-per-node=4", "--nodelist=n1", "--time=60", until=gate),
+    ]
+    grows = trainer.submit("--nodelist=n1", annotation=ELASTIC, gpus=2, work=150)
+    trainer.wait_working(grows)
+    one = daemon(program=growing(8), restart__come_back_s=10)
+    assert outcome(one, grows, 60) == "old_shape"
+    slurm.wait_completed([grows], 60)
+    reports = trainer.progress(grows).reports
+    assert {(r.run, r.gpus) for r in reports} == {(0, 2), (1, 2)}
+    gate.touch()
+    slurm.wait_completed(plain, 30)
