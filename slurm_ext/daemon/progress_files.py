@@ -86,9 +86,10 @@ class ProgressFiles:
         ]  # fmt: skip
         due.sort(key=lambda j: (j.job_id not in first, self._asked_s.get(j.key, 0.0), j.key))
         asked = 0
+        reads = bool(due or self._open) and self._reader(now_s)
         for job in due[: config.max_files]:
             directories = _directories(config, workdirs.get(job.job_id, ""))
-            if directories and self._reader(now_s):
+            if directories and reads:
                 self._wishes.put(_Wish(job.key, job.uid, directories))
                 self._open.add(job.key)
                 self._asked_s[job.key] = now_s

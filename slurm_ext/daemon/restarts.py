@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from slurm_ext.engine import guard
 from slurm_ext.engine.begin import HOUR_S, Past, begun, enforced
 from slurm_ext.engine.restart import NOTHING, Sight, advance, told
+from slurm_ext.engine.restarting import purpose_of, step_of
 from slurm_ext.engine.settings import Context
 from slurm_ext.model.annotation import Annotation
 from slurm_ext.model.decision import JobPatch, Lever, Plan
@@ -90,7 +91,7 @@ def carry_out(
     now_s = obs.now_s
     _say(changed)
     for one in fresh:
-        log.info("job %s: restart for %s begins", one.address, _purpose(one))
+        log.info("job %s: restart %s begins", one.address, purpose_of(one))
     if changed or fresh:
         journal.save_restarts([*changed, *fresh])
     restarts = [*after, *fresh]
@@ -143,14 +144,7 @@ def _signal(one: Restart, annotations: Mapping[JobKey, Annotation]) -> JobSignal
     return JobSignal(one.key, one.address, checkpoint.signal, checkpoint.to)
 
 
-def _purpose(one: Restart) -> str:
-    if one.gainer is not None:
-        return f"job {one.gainer.job_id}"
-    return f"{one.shape.gpus if one.shape is not None else one.gpus} GPUs"
-
-
 def _say(restarts: Sequence[Restart]) -> None:
     for one in restarts:
-        state = one.outcome or str(one.stage)
-        detail = f" ({one.detail})" if one.detail else ""
-        log.info("job %s: restart for %s: %s%s", one.address, _purpose(one), state, detail)
+        state = step_of(one) + (f" ({one.detail})" if one.detail else "")
+        log.info("job %s: restart %s: %s", one.address, purpose_of(one), state)

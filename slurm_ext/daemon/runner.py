@@ -159,7 +159,7 @@ class Runner:
         clock.lap("estimate")
         going: tuple[Restart, ...] = ()
         past = Past()
-        if self.journal is not None and not self.dry_run:
+        if self.journal is not None:
             going, past = restarts.known(self.journal, ctx, obs.now_s)
         ctx = replace(ctx, progress=self._told(obs, annotations, going))
         clock.lap("progress")

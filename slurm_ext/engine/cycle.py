@@ -29,6 +29,7 @@ from .restarting import (
     in_shape,
     keep_growth,
     leaving,
+    tell,
     unready,
     with_adopted,
 )
@@ -107,6 +108,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
     )
     decisions = _all_decisions(planner, asides, occupying)
     _tell_bad_annotations(decisions, ctx)
+    tell(decisions, ctx.restarts, obs.now_s)
     reserve, unreserve = reservations(obs, planner.fences, modes, ctx.levers)
     entries = {**reconciler.entries}
     for entry in surrendered:

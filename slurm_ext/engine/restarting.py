@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from slurm_ext.model.annotation import Annotation
+from slurm_ext.model.decision import Decision, Reason, Stage
 from slurm_ext.model.job import Job, JobKey, NodeShare
 from slurm_ext.model.ledger import LedgerEntry
 from slurm_ext.model.observation import Observation
@@ -19,6 +20,7 @@ from slurm_ext.model.restart import Restart, RestartStage
 from slurm_ext.model.units import EpochS
 
 from .allow import Allowance
+from .explain import reason
 from .policy import NodePreference
 from .pool import Pool, demand_of
 from .search import place
@@ -115,6 +117,53 @@ def with_adopted(
         if one.ready or one.gainer is None:
             found[job.key] = adopted(job, entry)
     return found
+
+
+STEPS = {
+    RestartStage.SIGNAL: "its checkpoint signal is sent",
+    RestartStage.SAVING: "signalled, waits for its checkpoint or the end of its grace",
+    RestartStage.REQUEUE: "it is put back into the queue",
+    RestartStage.ENDING: "put back into the queue, still ends on its nodes",
+    RestartStage.QUEUED: "back in the queue, makes way",
+    RestartStage.TRIAL: "runs again, its first progress is waited for",
+}
+
+
+def step_of(one: Restart) -> str:
+    """What a restart is doing, in words."""
+    if one.stage is RestartStage.QUEUED and one.ready:
+        return "back in the queue, waits for its turn"
+    return STEPS.get(one.stage, one.outcome)
+
+
+def purpose_of(one: Restart) -> str:
+    """What a restart is for, in words."""
+    if one.gainer is not None:
+        return f"for job {one.gainer.job_id}"
+    shape = one.wanted
+    return "in its old shape" if shape is None else f"with {shape.gpus} GPUs"
+
+
+def tell(decisions: dict[JobKey, Decision], restarts: Sequence[Restart], now_s: EpochS) -> None:
+    """Put restarts into the reasons of the jobs they concern, first."""
+    going = by_job(restarts)
+    if not going:
+        return
+    for_whom: dict[int, list[str]] = {}
+    for one in going.values():
+        if one.gainer is not None and not one.ready:
+            for_whom.setdefault(one.gainer.job_id, []).append(one.address)
+    for key, decision in decisions.items():
+        told: list[Reason] = []
+        if (found := going.get(key.job_id)) is not None:
+            told.append(reason(
+                "restarting", Stage.PREEMPT, purpose=purpose_of(found), step=step_of(found),
+                for_s=max(0, now_s - found.since_s),
+            ))  # fmt: skip
+        if victims := for_whom.get(key.job_id):
+            told.append(reason("gets_room", Stage.PREEMPT, victims=", ".join(victims)))
+        if told:
+            decisions[key] = replace(decision, reasons=(*told, *decision.reasons))
 
 
 def keep_growth(
