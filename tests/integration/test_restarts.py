@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from minislurm import NodeGroup, Param, Partition, Spec
 from .conftest import running
 from .harness import Daemon, Slurm, wait_for
 from .training import (
+    ELASTIC,
     MARKS,
     ON,
     PASSES_ON,
@@ -19,6 +19,7 @@ from .training import (
     SHORT,
     URGENT,
     Trainer,
+    growing,
     outcome,
     restarts,
     signalled,
@@ -133,13 +134,6 @@ def test_jobs_that_misbehave_harm_only_themselves(
     states = slurm.states([full, ends])
     assert states == {str(full): "FAILED", str(ends): "COMPLETED"}
     assert restarts(one, forger)[0]["since_s"] - restarts(one, forger)[0]["at_s"] >= 3
-
-
-ELASTIC = "scaling=elastic,gpus=1..8,signal=USR1,grace=20s,restart_cost=1s"
-
-
-def growing(gpus: int) -> list[str]:
-    return [sys.executable, str(Path(__file__).with_name("forcing.py")), str(gpus)]
 
 
 def test_a_job_comes_back_larger(

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
+from pwd import getpwnam
 
+import slurm_ext.report
 import slurm_ext.sbatch_templates
 from slurm_ext.daemon.progress import read_progress
 from slurm_ext.model.progress import Progress
 
 from .harness import Daemon, Row, Slurm, wait_for
 
+REPORT = Path(slurm_ext.report.__file__)
 TRAINER = Path(slurm_ext.sbatch_templates.__file__).parent / "trainer.py"
 ON: dict[str, object] = {
     "preemption__enabled": True,
@@ -29,16 +33,19 @@ while kill -s 0 $child 2>/dev/null; do wait $child; code=$?; done
 exit $code
 """
 SHORT = "preemptible=true,signal=USR1,grace=3s,restart_cost=1s"
+ELASTIC = "scaling=elastic,gpus=1..8,signal=USR1,grace=20s,restart_cost=1s"
 URGENT = ("--priority=4000000", "--time=60")
 PASSES_ON = "trap 'kill -s USR1 $child' USR1"
 
 
 class Trainer:
-    """Submits training jobs that run in a directory of their own."""
+    """Submits training jobs of a user that run in a directory of their own."""
 
-    def __init__(self, slurm: Slurm, directory: Path) -> None:
-        self.slurm, self.directory = slurm, directory
+    def __init__(self, slurm: Slurm, directory: Path, user: str = "") -> None:
+        self.slurm, self.directory, self.user = slurm, directory, user
         directory.mkdir(exist_ok=True)
+        for path in (TRAINER, REPORT):
+            shutil.copy(path, directory)
 
     def submit(
         self, *options: str, annotation: str = SAVES, work: float = 10_000, trap: str = PASSES_ON,
@@ -46,7 +53,7 @@ class Trainer:
     ) -> int:  # fmt: skip
         state = self.directory / "state-$SLURM_JOB_ID.json"
         script = SCRIPT.format(
-            trap=trap, run=run, trainer=TRAINER, work=work, state=state,
+            trap=trap, run=run, trainer="trainer.py", work=work, state=state,
             more=f"--checkpoint-every 3600 {more}",
         )  # fmt: skip
         comment = [f"--comment=slurm_ext:{annotation}"] if annotation else []
@@ -55,12 +62,14 @@ class Trainer:
             "--open-mode=append", f"--output={self.directory}/%j.out", *comment, *options,
         ]  # fmt: skip
         done = self.slurm.run(
-            "env", "-C", str(self.directory), "sbatch", "--parsable", *words, stdin=script
-        )
+            "env", "-C", str(self.directory), "sbatch", "--parsable", *words, stdin=script,
+            user=self.user,
+        )  # fmt: skip
         return int(done.stdout)
 
     def progress(self, job: int) -> Progress:
-        return read_progress(self.directory / ".slurm_ext", job, os.geteuid())
+        uid = getpwnam(self.user).pw_uid if self.user else os.geteuid()
+        return read_progress(self.directory / ".slurm_ext", job, uid)
 
     def show_reports_of(self, other: Trainer, job: int, mine: int) -> None:
         """In place of those of ``mine``: the files of another job, by links."""
@@ -96,3 +105,7 @@ def signalled(trainer: Trainer, job: int) -> bool:
 
 MARKS = "trap 'touch signalled-$SLURM_JOB_ID' USR1"
 """Takes the signal and does nothing about it."""
+
+
+def growing(gpus: int) -> list[str]:
+    return [sys.executable, str(Path(__file__).with_name("forcing.py")), str(gpus)]

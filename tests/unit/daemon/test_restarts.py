@@ -24,7 +24,8 @@ from tests.fake import FakeSlurm
 
 SETTINGS: dict[str, object] = {
     "mode": "enforce", "policy.name": "fifo", "preemption.enabled": True,
-    "guard.min_runtime_before_requeue_s": 0, "cycle.stale_s": 3600, "progress.interval_s": 0, "restart.max_per_job_hour": 1,
+    "guard.min_runtime_before_requeue_s": 0, "cycle.stale_s": 3600, "progress.interval_s": 0,
+    "restart.max_per_job_hour": 1,
 }  # fmt: skip
 COMMENT = "slurm_ext:preemptible=true,signal=USR1,grace=60s"
 
