@@ -13,12 +13,15 @@ from slurm_ext.engine.settings import (
     LeverSettings,
     Memory,
     PreemptionSettings,
+    RestartSettings,
 )
 from slurm_ext.engine.topology import UNKNOWN, Topology
 from slurm_ext.model.decision import Mode
 from slurm_ext.model.estimate import Estimate
 from slurm_ext.model.job import JobKey
 from slurm_ext.model.ledger import LedgerEntry
+from slurm_ext.model.progress import Progress
+from slurm_ext.model.restart import Restart
 from slurm_ext.policies import for_daemon
 
 from .annotations import Annotations
@@ -36,6 +39,8 @@ def context(
     attained_gpu_s: Mapping[JobKey, float] = MappingProxyType({}),
     annotations: Annotations | None = None,
     topology: Topology = UNKNOWN,
+    progress: Mapping[JobKey, Progress] = MappingProxyType({}),
+    restarts: tuple[Restart, ...] = (),
 ) -> Context:
     """Everything decide() needs besides the observation.
 
@@ -84,6 +89,11 @@ def context(
         preemption=PreemptionSettings(
             **plain(config.preemption), min_runtime_s=guard.min_runtime_before_requeue_s
         ),
+        restart=RestartSettings(
+            **plain(config.restart),
+            min_gain=config.preemption.min_gain,
+            max_per_hour=guard.max_requeues_per_hour,
+        ),
         jobs=JobSettings(config.jobs.optout, config.jobs.interactive),
         estimates=estimates,
         attained_gpu_s=attained_gpu_s,
@@ -91,5 +101,7 @@ def context(
         bad_annotations=annotations.bad if annotations is not None else {},
         topology=topology,
         gpu_speeds={name: float(x) for name, x in config.topology.gpu_speeds.items()},
+        progress=progress,
+        restarts=restarts,
         paused=paused,
     )

@@ -20,6 +20,7 @@ from slurm_ext.database import transaction
 from slurm_ext.model.decision import Decision, JobPatch, Plan
 from slurm_ext.model.job import JobKey
 from slurm_ext.model.ledger import LedgerEntry
+from slurm_ext.model.restart import Restart
 from slurm_ext.model.units import EpochS
 from slurm_ext.slurm.port import Outcome
 
@@ -200,6 +201,22 @@ class Journal:
     def record_start(self, record: StartRecord) -> None:
         """One start; see :meth:`record_starts`."""
         self.record_starts((record,))
+
+    def save_restarts(self, restarts: Sequence[Restart]) -> None:
+        """What is about to be done, or was seen, of restarts; replaces their last state."""
+        with self._writing("restarts") as db:
+            db.executemany(
+                "INSERT OR REPLACE INTO restart VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [journal_rows.restart_row(one) for one in restarts],
+            )
+
+    def restarts(self, since_s: EpochS) -> tuple[Restart, ...]:
+        """Restarts under way, and those that ended since then; oldest first."""
+        sql = (
+            "SELECT job_id, submit_s, at_s, stage, since_s, outcome, body FROM restart"
+            " WHERE outcome = '' OR since_s >= ? ORDER BY at_s, job_id"
+        )
+        return tuple(map(journal_rows.restart, self._read(sql, (since_s,))))
 
     def record_starts(self, records: Sequence[StartRecord]) -> None:
         """Starts in one transaction; a start that is known already changes nothing."""

@@ -70,6 +70,14 @@ _MIGRATIONS = (
         f"ALTER TABLE entry ADD COLUMN {name} TEXT CHECK ({name} IS NULL OR json_valid({name}))"
         for name in ("shape", "original_shape")
     ),
+    (
+        """CREATE TABLE restart (
+  job_id INTEGER NOT NULL, submit_s INTEGER NOT NULL, at_s INTEGER NOT NULL,
+  stage TEXT NOT NULL, since_s INTEGER NOT NULL, outcome TEXT NOT NULL,
+  body TEXT NOT NULL CHECK (json_valid(body)),
+  UNIQUE (job_id, submit_s, at_s)) STRICT""",
+        "CREATE INDEX restart_since ON restart (since_s)",
+    ),
 )
 
 KIND = Kind(
@@ -234,6 +242,7 @@ def prune(db: sqlite3.Connection, before_s: int, routine_before_s: int | None, l
         "start": old,
         "history": old,
         "action": f"state != 'intended' AND ({old} OR ({routine}))",
+        "restart": f"{old} AND outcome != ''",
         "pause": f"{old} AND id < (SELECT max(id) FROM pause)",
     }
     gone = 0

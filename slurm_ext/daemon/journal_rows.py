@@ -9,6 +9,7 @@ from typing import Any, get_type_hints
 from slurm_ext.model.decision import Decision, JobPatch, Shape, Stage, Verdict
 from slurm_ext.model.job import JobKey
 from slurm_ext.model.ledger import LedgerEntry
+from slurm_ext.model.restart import Restart, RestartStage
 from slurm_ext.model.units import EpochS
 
 from .records import Action, Change, CycleRecord, StartRecord
@@ -92,6 +93,29 @@ def cycle(row: Row) -> CycleRecord:
     number, at_s, policy, digest, durations, counts, rpc, error = row
     maps = (json.loads(durations), json.loads(counts), json.loads(rpc))
     return CycleRecord(number, at_s, policy, digest, *maps, error=error)
+
+
+def restart_row(one: Restart) -> Row:
+    """In the order of the table's columns."""
+    known = ("key", "stage", "begun_s", "since_s", "outcome")
+    body = {f.name: getattr(one, f.name) for f in fields(one) if f.name not in known}
+    body |= {"address": text(one.address), "detail": text(one.detail)}
+    return (
+        one.key.job_id, one.key.submit_s, one.begun_s, str(one.stage), one.since_s, one.outcome,
+        _dump(body),
+    )  # fmt: skip
+
+
+def restart(row: Row) -> Restart:
+    """From the table's columns."""
+    job_id, submit_s, begun_s, stage, since_s, outcome, body = row
+    values = json.loads(body)
+    values["shape"] = Shape(*values["shape"]) if values["shape"] else None
+    values["gainer"] = JobKey(*values["gainer"]) if values["gainer"] else None
+    return Restart(
+        key=JobKey(job_id, submit_s), stage=RestartStage(stage), begun_s=begun_s,
+        since_s=since_s, outcome=outcome, **values,
+    )  # fmt: skip
 
 
 def start_row(record: StartRecord) -> Row:

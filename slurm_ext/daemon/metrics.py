@@ -7,7 +7,7 @@ that their number stays bounded and nothing private is scraped.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -15,6 +15,7 @@ from slurm_ext.errors import SlurmExtError
 from slurm_ext.model.decision import Verdict
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.ledger import LedgerEntry
+from slurm_ext.model.restart import Restart, RestartStage
 
 from .httpd import Ask, Handler, Reply, TcpServer, as_json
 from .publish import metrics_reply
@@ -78,6 +79,13 @@ class Metrics:
         self._wait = histogram("wait_seconds", "Submit to start", WAITS_S, "size")
         self._late = histogram("start_delay_seconds", "Let go to seen running", WAITS_S)
         self._jct = histogram("job_completion_seconds", "Submit to end", WAITS_S, "size")
+        self._restarts = counter(
+            "restarts", "Restarts that are over, by purpose and how they ended", "kind", "outcome"
+        )
+        self._requeues = counter("restart_requeues", "Jobs requeued by restarts", "kind")
+        self._lost = counter("restart_lost_gpu_seconds", "Work that requeues undid", "kind")
+        self._back = histogram("restart_seconds", "Decision to seen running again", WAITS_S, "kind")
+        self._restarting = gauge("restarting_jobs", "Restarts under way", "stage")
         self._ended: set[JobKey] | None = None
         self._modes: set[tuple[str, str]] = set()
 
@@ -110,6 +118,7 @@ class Metrics:
         self._count_actions(result)
         self._count_starts(result)
         self._count_ended(result.observation.jobs)
+        self._count_restarts(result.restarts)
 
     # -- parts -----------------------------------------------------------------------------
 
@@ -181,6 +190,22 @@ class Metrics:
                 size = size_of(sum(s.gpus for s in job.alloc) or job.request.gpus)
                 self._jct.labels(size).observe(max(0, job.end_s - key.submit_s))
         self._ended = set(ended)
+
+    def _count_restarts(self, restarts: Sequence[Restart]) -> None:
+        for stage in RestartStage:
+            if stage is not RestartStage.OVER:
+                count = sum(one.stage is stage for one in restarts)
+                self._restarting.labels(str(stage)).set(count)
+        for one in restarts:
+            if one.active:
+                continue
+            kind = "resize" if one.gainer is None else "preempt"
+            self._restarts.labels(kind, one.outcome).inc()
+            if one.stopped:
+                self._requeues.labels(kind).inc()
+                self._lost.labels(kind).inc(one.lost_gpu_s)
+            if one.back_s is not None:
+                self._back.labels(kind).observe(one.back_s - one.begun_s)
 
 
 def available() -> Metrics | None:

@@ -175,7 +175,7 @@ class Service:
             delay: float = cycle.interval_s * 2 ** min(self._failures - 1, 10)
             return min(delay, cycle.backoff_max_s)
         pause_s = cycle.interval_s - spent_s
-        wake_at_s = result.plan.wake_at_s
+        wake_at_s = result.wake_at_s
         if wake_at_s is not None:
             pause_s = min(pause_s, wake_at_s - time.time())
         return max(pause_s, cycle.min_interval_s)

@@ -23,7 +23,18 @@ from .preempt import proposals
 from .promises import settled
 from .reconcile import Reconciler
 from .reserve import reservations
+from .restarting import (
+    by_job,
+    favoured,
+    in_shape,
+    keep_growth,
+    leaving,
+    tell,
+    unready,
+    with_adopted,
+)
 from .settings import Context, Memory
+from .steps import Release
 from .timeline import releases
 from .view import Aside, JobView, look_at
 
@@ -51,7 +62,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
         reservations=tuple(sorted(obs.reservations, key=attrgetter("name"))),
     )  # fmt: skip
     ctx = replace(
-        ctx, ledger=carried(obs, ctx.ledger),
+        ctx, ledger=with_adopted(obs, carried(obs, ctx.ledger), ctx.restarts),
         estimates={k: e for k, e in ctx.estimates.items() if e.sound},
     )  # fmt: skip
     occupying = [j for j in obs.jobs if j.state.occupies]
@@ -62,8 +73,12 @@ def decide(obs: Observation, ctx: Context) -> Step:
         mix=job_mix([*occupying, *(v.job for v in views)]),
     )  # fmt: skip
     before = pool.free.copy()
-    timeline = releases(occupying, obs.now_s, ctx.backfill, ctx.estimates)
-    soon = list(timeline)
+    ends = leaving(occupying, ctx.restarts, ctx.annotations, obs.now_s)
+    timeline = releases(occupying, obs.now_s, ctx.backfill, ctx.estimates, ends)
+    # Whoever could take the room of a job that is being stopped must be in our hands before.
+    soon = [*timeline, *(Release(obs.now_s, j.alloc) for j in occupying if j.key in ends)]
+    if ctx.restarts:
+        keep_growth(obs, ctx, pool, ctx.policy.placement)
     planner = Planner(obs, pool, ctx.policy, ctx.backfill, timeline,
                       ctx.guard.max_starts_per_cycle, ctx.memory.promises)  # fmt: skip
     ordered = _ordered(views, occupying, ctx, obs.now_s)
@@ -82,6 +97,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
         obs.now_s, ctx.levers, planner.decisions, exposed, can_rank,
         limit=ctx.guard.max_patches_per_cycle, plugs=plugs(planner, in_order),
         overtaking=overtaking(planner, in_order) if ctx.levers.pin else frozenset(),
+        unready=unready(ctx.restarts),
     )  # fmt: skip
     reconciler.run(in_order, asides, occupying)
     reconciler.keep_up(ctx.ledger, in_order)
@@ -92,6 +108,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
     )
     decisions = _all_decisions(planner, asides, occupying)
     _tell_bad_annotations(decisions, ctx)
+    tell(decisions, ctx.restarts, obs.now_s)
     reserve, unreserve = reservations(obs, planner.fences, modes, ctx.levers)
     entries = {**reconciler.entries}
     for entry in surrendered:
@@ -145,10 +162,13 @@ def _sort(obs: Observation, ctx: Context) -> tuple[list[JobView], list[Aside], l
     views: list[JobView] = []
     asides: list[Aside] = []
     surrendered: list[LedgerEntry] = []
+    restarts = by_job(ctx.restarts)
     for job in obs.jobs:
         if not job.state.pending:
             continue
         found = look_at(job, obs, ctx)
+        if isinstance(found, JobView) and restarts:
+            found = in_shape(found, restarts)
         if isinstance(found, JobView):
             why = guard.surrender(found.entry, ctx, obs.now_s)
             if why is not None and found.entry is not None:
@@ -166,7 +186,10 @@ def _ordered(
 ) -> list[tuple[JobView, tuple[Term, ...]]]:
     terms = beside(ctx.policy.ordering, running, ctx.annotations).terms(views, now_s)
     paired = list(zip(views, terms, strict=True))
-    paired.sort(key=lambda p: (*[t.value for t in p[1]], p[0].job.key))
+    first = favoured(ctx.restarts)
+    paired.sort(
+        key=lambda p: (p[0].key.job_id not in first, *[t.value for t in p[1]], p[0].job.key)
+    )
     return paired
 
 

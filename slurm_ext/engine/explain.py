@@ -61,6 +61,9 @@ SENTENCES: Mapping[str, str] = {
     "preempt_dear": "requeueing {victims} would start it now, but costs {cost_gpu_s} GPU-seconds "
     "and saves only {gain_gpu_s}, less than {min_gain} times that",
     "preempt_none": "no set of preemptible jobs makes room for it ({candidates} could be requeued)",
+    # restarts under way
+    "restarting": "restart {purpose}: {step}, for {for_s} s now",
+    "gets_room": "{victims} save their state and make room for it",
     # reconcile and guard
     "let_go": "let go {ago_s} s ago; Slurm has not started it yet",
     "start_budget": "the limit of {limit} starts a cycle is reached",

@@ -26,6 +26,7 @@ from .parts.preemption import LostWork, RequeueCost
 if TYPE_CHECKING:
     from slurm_ext.model.annotation import Annotation
     from slurm_ext.model.job import Job, JobKey
+    from slurm_ext.model.progress import Progress
 
     from .allocation import Allocation
     from .pool import Demand, Free, Pool
@@ -109,7 +110,9 @@ class SetPreference(NodePreference, Protocol):
 class VictimCost(Protocol):
     """What requeueing one annotated running job costs."""
 
-    def cost(self, job: Job, annotation: Annotation, now_s: EpochS) -> RequeueCost: ...
+    def cost(
+        self, job: Job, annotation: Annotation, now_s: EpochS, progress: Progress | None = None
+    ) -> RequeueCost: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ class Reconciler:
     ``frontier``: waiting jobs Slurm could start before the next cycle; only these are deferred.
     ``plugs``: the first blocked job of each partition; outside the frontier it must be seen.
     ``overtaking``: jobs to start that would take the room of others; held until those run.
+    ``unready``: ids of jobs on their way back into the queue, for which nothing is written yet.
     ``can_rank``: SiteFactor has an effect here (priority/multifactor).
     ``entries``: the changed ledger entries, to be committed before the patches are sent.
     ``limit``: patches at most (0: any number); what is over it is not sent and not in the ledger.
@@ -44,6 +45,7 @@ class Reconciler:
     limit: int = 0
     plugs: frozenset[JobKey] = frozenset()
     overtaking: frozenset[JobKey] = frozenset()
+    unready: frozenset[int] = frozenset()
     captured: bool = False
     dropped: int = 0
     _factors: dict[JobKey, int] = field(default_factory=dict)
@@ -93,6 +95,10 @@ class Reconciler:
     # -- one job -------------------------------------------------------------------------
 
     def _one(self, view: JobView) -> None:
+        if view.key.job_id in self.unready:
+            if view.entry is not None:  # what stood on it before must not be forgotten
+                self.entries[view.key] = view.entry
+            return
         if view.mode is Mode.OBSERVE:
             if view.entry is not None:
                 self._restore(_as_submitted(view), view.entry, "mode_observe")

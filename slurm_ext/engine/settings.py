@@ -11,6 +11,8 @@ from slurm_ext.model.decision import Mode
 from slurm_ext.model.estimate import Estimate
 from slurm_ext.model.job import JobKey, NodeShare, Request
 from slurm_ext.model.ledger import LedgerEntry
+from slurm_ext.model.progress import Progress
+from slurm_ext.model.restart import Restart
 from slurm_ext.model.units import EpochS
 
 from .policy import Policy
@@ -93,6 +95,24 @@ class PreemptionSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RestartSettings:
+    """What restarts are carried out; names as in section ``restart``.
+
+    ``min_gain`` is ``preemption.min_gain``, ``max_per_hour`` (of all jobs together)
+    ``guard.max_requeues_per_hour``.
+    """
+
+    enabled: bool = True
+    max_at_once: int = 4
+    max_per_job_hour: int = 2
+    keep_room_s: int = 120
+    come_back_s: int = 600
+    retry_after_s: int = 3600
+    min_gain: float = 2.0
+    max_per_hour: int = 20
+
+
+@dataclass(frozen=True, slots=True)
 class JobSettings:
     """Which jobs are ours at all."""
 
@@ -153,7 +173,8 @@ class Context:
     ``annotations`` of jobs that carry a valid one; ``bad_annotations``: what is wrong with the
     others', which are plain jobs. ``attained_gpu_s``: GPU-seconds a job has had before its last
     requeue. ``topology``: links inside nodes and switches between them. ``gpu_speeds``: relative
-    speed of GPU types (1 where not named).
+    speed of GPU types (1 where not named). ``progress``: what running annotated jobs tell of
+    themselves. ``restarts``: those under way.
     """
 
     policy: Policy
@@ -166,6 +187,7 @@ class Context:
     levers: LeverSettings = field(default_factory=LeverSettings)
     guard: GuardSettings = field(default_factory=GuardSettings)
     preemption: PreemptionSettings = field(default_factory=PreemptionSettings)
+    restart: RestartSettings = field(default_factory=RestartSettings)
     jobs: JobSettings = field(default_factory=JobSettings)
     estimates: Mapping[JobKey, Estimate] = field(default_factory=dict)
     annotations: Mapping[JobKey, Annotation] = field(default_factory=dict)
@@ -173,6 +195,8 @@ class Context:
     attained_gpu_s: Mapping[JobKey, float] = field(default_factory=dict)
     topology: Topology = UNKNOWN
     gpu_speeds: Mapping[str, float] = field(default_factory=dict)
+    progress: Mapping[JobKey, Progress] = field(default_factory=dict)
+    restarts: tuple[Restart, ...] = ()
     paused: bool = False
 
     def mode_of(self, partition: str) -> Mode:

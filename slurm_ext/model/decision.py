@@ -187,6 +187,7 @@ class Lever(StrEnum):
     HOLD = "hold"  # scontrol hold
     RELEASE = "release"  # begin restored, pins of ours set or cleared in the same call
     RESTORE = "restore"  # everything of ours undone, the user's values back
+    SIGNAL = "signal"  # the job's own checkpoint signal
     REQUEUE = "requeue"
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from slurm_ext.model.decision import JobPatch, ReservationSpec
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.observation import Controller, Observation, Reservation
+from slurm_ext.model.restart import JobSignal
 from slurm_ext.slurm.port import Outcome
 
 from .core import SlurmCore
@@ -136,6 +137,14 @@ class SimSlurm:
             self._core.requeue(job)
             outcomes.append(Outcome(key, True))
         return tuple(outcomes)
+
+    def signal(self, signals: Sequence[JobSignal]) -> tuple[Outcome, ...]:
+        """Simulated jobs save nothing on a signal; what a requeue loses is counted there."""
+        self._called("signal")
+        return tuple(Outcome(one.key, one.key.job_id in self._core.jobs) for one in signals)
+
+    def workdirs(self, job_ids: Sequence[int]) -> Mapping[int, str]:
+        return {}
 
     def reserve(self, spec: ReservationSpec) -> Outcome:
         self._called("create_reservation")

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from slurm_ext.model.decision import JobPatch, ReservationSpec, Shape
 from slurm_ext.model.job import Job, Request
 from slurm_ext.model.reshape import shape_of, unshapeable
+from slurm_ext.model.restart import JobSignal
 from slurm_ext.slurm.batch import safe_word
 from slurm_ext.slurm.hosts import fold
 from slurm_ext.slurm.times import stamp
 
 RESERVATION_PREFIX = "slurm_ext_"
+SIGNALS = frozenset({"USR1", "USR2", "TERM", "INT", "HUP"})
 _ADDRESS = re.compile(r"\d{1,10}(?:[_+]\d{1,10})?", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 _NODES = re.compile(r"[A-Za-z0-9_.,\[\]-]*", re.ASCII)
@@ -152,6 +154,20 @@ def _node_list(nodes: Sequence[str]) -> str:
     if not _NODES.fullmatch(folded):
         raise ValueError(f"not a node list: {folded!r}")
     return folded
+
+
+def signal_words(one: JobSignal) -> tuple[str, ...]:
+    """The words of ``scancel --signal``; ``--state`` keeps it from a job that waits again.
+
+    Raises ValueError for an address that is none, and for a signal that is not one of
+    :data:`SIGNALS` (scancel(1): KILL would end the job).
+    """
+    if error := address_error(one.address):
+        raise ValueError(error)
+    if one.signal not in SIGNALS or one.to not in ("batch", "steps"):
+        raise ValueError(f"not a checkpoint signal: {one.signal!r} to {one.to!r}")
+    to = ("--batch",) if one.to == "batch" else ()
+    return ("scancel", f"--signal={one.signal}", *to, "--state=RUNNING", one.address)
 
 
 def reservation_words(spec: ReservationSpec) -> tuple[str, ...]:

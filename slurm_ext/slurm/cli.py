@@ -9,6 +9,7 @@ from typing import Literal
 from slurm_ext.model.decision import JobPatch, ReservationSpec
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.observation import Controller, Observation
+from slurm_ext.model.restart import JobSignal
 from slurm_ext.slurm.crosscheck import differences
 from slurm_ext.slurm.json_reader import JsonReader
 from slurm_ext.slurm.port import Outcome
@@ -76,6 +77,14 @@ class CliSlurm:
     def requeue(self, addresses: Sequence[tuple[JobKey, str]]) -> tuple[Outcome, ...]:
         """``scontrol requeue Incomplete``."""
         return self._writer.requeue(addresses)
+
+    def signal(self, signals: Sequence[JobSignal]) -> tuple[Outcome, ...]:
+        """``scancel --signal``."""
+        return self._writer.signal(signals)
+
+    def workdirs(self, job_ids: Sequence[int]) -> Mapping[int, str]:
+        """The directories jobs were submitted from (``squeue``)."""
+        return self._text.workdirs(job_ids)
 
     def reserve(self, spec: ReservationSpec) -> Outcome:
         """``scontrol create reservation``; whole minutes, rounded up."""

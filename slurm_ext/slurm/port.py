@@ -9,6 +9,7 @@ from typing import Protocol
 from slurm_ext.model.decision import JobPatch, ReservationSpec
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.observation import Controller, Observation
+from slurm_ext.model.restart import JobSignal
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,14 @@ class SlurmPort(Protocol):
 
     def requeue(self, addresses: Sequence[tuple[JobKey, str]]) -> tuple[Outcome, ...]:
         """``scontrol requeue Incomplete``: never restarts a job that has finished."""
+        ...
+
+    def signal(self, signals: Sequence[JobSignal]) -> tuple[Outcome, ...]:
+        """``scancel --signal`` to jobs that run at this moment; ends none of them by itself."""
+        ...
+
+    def workdirs(self, job_ids: Sequence[int]) -> Mapping[int, str]:
+        """The directories jobs were submitted from; jobs that are gone are missing."""
         ...
 
     def reserve(self, spec: ReservationSpec) -> Outcome:

@@ -136,6 +136,21 @@ class TextReader:
             job_of_record(record, chunks.get(job_id_of(record) or -1), []) for record in records
         ]
 
+    def workdirs(self, job_ids: Sequence[int]) -> dict[int, str]:
+        """The directories jobs were submitted from; jobs that are gone are missing."""
+        if not job_ids:
+            return {}
+        framing = self._framing
+        argv = ["squeue", *ARGUMENTS, "-j", ",".join(map(str, sorted(set(job_ids))))]
+        format = f"jobid:{framing.field},workdir:{framing.record}"
+        answer = self._runner.run(argv, env={"SQUEUE_FORMAT2": format})
+        if "Invalid job id specified" in answer.stderr:
+            return {}
+        if answer.code != 0:
+            raise failure(argv, answer)
+        found = [one.partition(framing.field) for one in framing.records(answer.stdout)[0]]
+        return {int(job_id): path for job_id, _, path in found if job_id.isdecimal()}
+
     def _unfolded(self, job_ids: Sequence[int]) -> list[str]:
         """Records of tasks that squeue folds back into their array (changed separately)."""
         if not job_ids:

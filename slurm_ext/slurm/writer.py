@@ -8,6 +8,7 @@ from dataclasses import replace
 from slurm_ext.model.decision import JobPatch, ReservationSpec
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.ledger import parse_note, with_note
+from slurm_ext.model.restart import JobSignal
 from slurm_ext.slurm.actions import (
     RESERVATION_PREFIX,
     Command,
@@ -17,6 +18,7 @@ from slurm_ext.slurm.actions import (
     patch_commands,
     read_answer,
     reservation_words,
+    signal_words,
     start_guard,
 )
 from slurm_ext.slurm.batch import run_batch
@@ -127,6 +129,28 @@ class Writer:
             Outcome(key, verdicts[i].ok, verdicts[i].benign, verdicts[i].detail)
             for i, (key, _) in enumerate(addresses)
         )
+
+    def signal(self, signals: Sequence[JobSignal]) -> tuple[Outcome, ...]:
+        """``scancel --signal`` to each job that runs at this moment, one process each."""
+        seen = self._look([one.key for one in signals])
+        return tuple(self._signal(one, seen.get(one.key)) for one in signals)
+
+    def _signal(self, one: JobSignal, job: Job | None) -> Outcome:
+        if job is None or not job.state.running:
+            return Outcome(one.key, False, True, "not running any more")
+        if one.address != job.address:
+            return Outcome(one.key, False, detail=f"{one.address} is not {job.address}")
+        try:
+            words = signal_words(one)
+        except ValueError as error:
+            return Outcome(one.key, False, detail=str(error))
+        answer = self._runner.run(words, merge=True)
+        said = read_answer(answer.stdout)
+        if answer.code and "Invalid job id" in answer.stdout:
+            return Outcome(one.key, False, True, said.detail)
+        if answer.code:
+            self._raise_if_unavailable(words[:1], answer)
+        return Outcome(one.key, answer.code == 0, detail=said.detail)
 
     def reserve(self, spec: ReservationSpec) -> Outcome:
         """Create a reservation; an overlap or a missing node is an outcome, not an error."""

@@ -19,6 +19,7 @@ from tests.live import soon
 
 from .conftest import running
 from .harness import Daemon, Slurm, share_line, wait_for
+from .training import ELASTIC, ON, Trainer, growing, outcome
 
 pytestmark = pytest.mark.slurm
 
@@ -157,3 +158,18 @@ def test_what_slurm_refuses_blocks_nobody(cluster: Slurm, tiny: str, tmp_path: P
         cluster.run("scancel", str(first))
         cluster.wait_completed([refused], 40)
         assert daemon.errors() == []
+
+
+def test_a_job_whose_qos_forbids_the_larger_size_returns_to_its_own(
+    cluster: Slurm, tiny: str, directory: dict[str, Path], tmp_path: Path
+) -> None:
+    trainer = Trainer(cluster, directory[USER], USER)
+    grows = trainer.submit(tiny, annotation=ELASTIC, gpus=2, work=200)
+    trainer.wait_working(grows)
+    daemon = Daemon(cluster, tmp_path / "d", **ON)
+    daemon.program = growing(4)
+    with daemon:
+        assert outcome(daemon, grows, 60) == "old_shape"
+        cluster.wait_completed([grows], 60)
+    reports = trainer.progress(grows).reports
+    assert {(r.run, r.gpus) for r in reports} == {(0, 2), (1, 2)}
