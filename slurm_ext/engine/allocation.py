@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from slurm_ext.model.annotation import Annotation
+from slurm_ext.model.annotation import Annotation, Sensitivity
 from slurm_ext.model.job import JobKey
 
 
@@ -95,6 +95,24 @@ class Grant(NamedTuple):
     @property
     def gpus(self) -> int:
         return sum(s.gpus for s in self.slices)
+
+
+@runtime_checkable
+class AtLaunch(Protocol):
+    """An allocation that, where nothing running can be changed, chooses CPUs and memory at the
+    start: GPUs as requested."""
+
+    def at_launch(self, known: Sensitivity, fair: Amount, asked: Amount) -> tuple[Amount, ...]:
+        """CPUs and memory per GPU to try, best first; the last is never less than the job can use
+        of its proportional share ``fair``."""
+        ...
+
+
+class Amount(NamedTuple):
+    """CPUs and memory per GPU; memory 0: not said."""
+
+    cpus: float
+    mem_mib: float
 
 
 class Allocation(Protocol):

@@ -12,6 +12,7 @@ from slurm_ext.model.ledger import LedgerEntry
 from slurm_ext.model.observation import Observation
 
 from . import guard
+from .allot import Allotted, allot
 from .explain import reason
 from .forecast import forecasts
 from .frontier import exposed_free, frontier, overtaking, plugs
@@ -85,6 +86,8 @@ def decide(obs: Observation, ctx: Context) -> Step:
     for view, _ in ordered:
         if view.let_go:
             planner.keep_place(view)
+    allotted = allot(obs, ctx, planner, ordered, occupying, modes)
+    ordered = list(allotted.ordered)
     planner.walk([(v, terms) for v, terms in ordered if not v.let_go])
     in_order = [v for v, _ in ordered]
     can_rank = obs.controller.multifactor and ctx.levers.site_factor and ctx.levers.ladder > 0
@@ -109,6 +112,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
     decisions = _all_decisions(planner, asides, occupying)
     _tell_bad_annotations(decisions, ctx)
     tell(decisions, ctx.restarts, obs.now_s)
+    _tell_shapes(decisions, allotted)
     reserve, unreserve = reservations(obs, planner.fences, modes, ctx.levers)
     entries = {**reconciler.entries}
     for entry in surrendered:
@@ -127,6 +131,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
         reserve=tuple(reserve),
         unreserve=tuple(unreserve),
         preempt=proposals(obs, ctx, planner, in_order, occupying),
+        resizes=allotted.resizes,
         modes=modes,
         wake_at_s=wake_at_s,
         stats={
@@ -213,6 +218,15 @@ def _tell_bad_annotations(decisions: dict[JobKey, Decision], ctx: Context) -> No
             told = reason("bad_annotation", Stage.VIEW, problem=problem)
             decision = decisions[key]
             decisions[key] = replace(decision, reasons=(*decision.reasons, told))
+
+
+def _tell_shapes(decisions: dict[JobKey, Decision], allotted: Allotted) -> None:
+    """What annotated jobs are given, after the reasons of the plan itself."""
+    told = {**allotted.told, **{r.key: r.reason for r in allotted.resizes}}
+    for key, why in told.items():
+        if key in decisions:
+            decision = decisions[key]
+            decisions[key] = replace(decision, reasons=(*decision.reasons, why))
 
 
 def _wake(planner: Planner, now_s: int) -> int | None:

@@ -30,6 +30,12 @@ SENTENCES: Mapping[str, str] = {
     "limit_in_slurm": "Slurm refuses it for now: {reason}",
     "array_throttled": "{throttle} of its tasks run, as many as its own throttle allows",
     "bad_annotation": "its annotation is not used: {problem}",
+    # allocate: shapes of annotated jobs
+    "shaped": "asked {asked_gpus} GPUs, {asked_cpus} CPUs; is given {gpus} GPUs, {cpus} CPUs: "
+    "{because}",
+    "as_submitted": "stays as submitted: {because}",
+    "resize": "would come back with {gpus} in place of {held} GPUs: saves {gain_gpu_s}, costs "
+    "{cost_gpu_s} GPU-seconds",
     # place
     "fits": "fits now on {nodes}",
     "bandwidth": "its GPUs will probably reach {gbps} GB/s in a ring, {best_gbps} at best; limited "

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from slurm_ext.model.annotation import Annotation
+from slurm_ext.model.annotation import Annotation, Speed
 from slurm_ext.model.decision import Mode
 from slurm_ext.model.estimate import Estimate
 from slurm_ext.model.job import JobKey, NodeShare, Request
@@ -174,7 +174,8 @@ class Context:
     others', which are plain jobs. ``attained_gpu_s``: GPU-seconds a job has had before its last
     requeue. ``topology``: links inside nodes and switches between them. ``gpu_speeds``: relative
     speed of GPU types (1 where not named). ``progress``: what running annotated jobs tell of
-    themselves. ``restarts``: those under way.
+    themselves. ``restarts``: those under way. ``curves``: speeds learned from
+    reports, of jobs whose annotation has none.
     """
 
     policy: Policy
@@ -197,6 +198,7 @@ class Context:
     gpu_speeds: Mapping[str, float] = field(default_factory=dict)
     progress: Mapping[JobKey, Progress] = field(default_factory=dict)
     restarts: tuple[Restart, ...] = ()
+    curves: Mapping[JobKey, Speed] = field(default_factory=dict)
     paused: bool = False
 
     def mode_of(self, partition: str) -> Mode:

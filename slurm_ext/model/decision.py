@@ -36,6 +36,7 @@ class Stage(StrEnum):
 
     VIEW = "view"
     ORDER = "order"
+    ALLOCATE = "allocate"
     PLACE = "place"
     BACKFILL = "backfill"
     PREEMPT = "preempt"

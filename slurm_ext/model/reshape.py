@@ -52,7 +52,8 @@ def unshapeable(request: Request, wanted: Shape) -> str:
 def _cpus_apart(request: Request, now: Shape, wanted: Shape) -> bool:
     if (wanted.cpus, wanted.tasks) == (now.cpus, now.tasks):
         return False
-    return now.cpus != now.tasks * request.cpus_per_task or wanted.cpus % wanted.tasks > 0
+    apart = not request.cpus_per_gpu and now.cpus != now.tasks * request.cpus_per_task
+    return apart or wanted.cpus % wanted.tasks > 0
 
 
 def reshaped(request: Request, shape: Shape) -> Request:
