@@ -26,7 +26,7 @@ from slurm_ext.slurm.port import Outcome
 
 from . import journal_file, journal_rows
 from .journal_rows import ENTRY_COLUMNS, text
-from .records import Action, Change, CycleRecord, Pause, StartRecord, StartShare
+from .records import Action, Change, CycleRecord, Pause, SeenSpeed, StartRecord, StartShare
 
 BUSY_S = 5.0
 """How long a call waits for a lock that another process holds."""
@@ -156,6 +156,16 @@ class Journal:
     def actions(self, key: JobKey) -> tuple[Action, ...]:
         """Everything sent for one job, oldest first."""
         return self._actions("job_id = ? AND submit_s = ?", (key.job_id, key.submit_s))
+
+    def save_speeds(self, seen: Sequence[SeenSpeed]) -> None:
+        """Speeds by reports; a newer one of the same kind of job and size replaces the older."""
+        rows = [(text(s.user), text(s.family), text(s.gpu_type), *s[3:]) for s in seen]
+        with self._writing("speeds") as db:
+            db.executemany("INSERT OR REPLACE INTO speed VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+    def speeds(self) -> list[SeenSpeed]:
+        """Every speed that is known."""
+        return [SeenSpeed(*row) for row in self._read("SELECT * FROM speed")]
 
     def requeues_since(self, since_s: EpochS) -> int:
         """Requeues that were sent and not refused (for the limit per hour)."""

@@ -78,6 +78,12 @@ _MIGRATIONS = (
   UNIQUE (job_id, submit_s, at_s)) STRICT""",
         "CREATE INDEX restart_since ON restart (since_s)",
     ),
+    (
+        """CREATE TABLE speed (
+  user TEXT NOT NULL, family TEXT NOT NULL, gpu_type TEXT NOT NULL, gpus INTEGER NOT NULL,
+  units_per_s REAL NOT NULL, at_s INTEGER NOT NULL,
+  PRIMARY KEY (user, family, gpu_type, gpus)) STRICT, WITHOUT ROWID""",
+    ),
 )
 
 KIND = Kind(

@@ -29,6 +29,7 @@ from .apply import Applied, Tokens, apply
 from .attained import Attained
 from .config import Config
 from .context import context
+from .curves import Curves
 from .estimates import BUDGET_ONCE_S, BUDGET_S, Estimator, HistoryState
 from .journal import Journal
 from .outcome import starts
@@ -106,6 +107,7 @@ class Runner:
     _attained: Attained = field(default_factory=Attained)
     _annotations: AnnotationReader = field(default_factory=AnnotationReader)
     _progress: ProgressFiles = field(default_factory=ProgressFiles)
+    _curves: Curves = field(default_factory=Curves)
     _workdirs: dict[int, str] = field(default_factory=dict)
     _topology: SiteTopology = field(init=False)
     _started: set[JobKey] = field(default_factory=set)
@@ -162,6 +164,10 @@ class Runner:
         if self.journal is not None:
             going, past = restarts.known(self.journal, ctx, obs.now_s)
         ctx = replace(ctx, progress=self._told(obs, annotations, going))
+        ctx = replace(ctx, curves=self._curves.of(
+            obs.jobs, annotations.good, ctx.progress, self.journal, obs.now_s,
+            keep=not self.dry_run,
+        ))  # fmt: skip
         clock.lap("progress")
         moved = restarts.moved(going, obs, ctx)
         ctx = replace(ctx, restarts=tuple(one for one in moved if one.active))

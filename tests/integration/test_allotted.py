@@ -12,6 +12,7 @@ from tests.chaos.rig import Frail
 
 from .conftest import running
 from .harness import Daemon, Slurm, wait_for
+from .training import ELASTIC, ON, Trainer, outcome
 
 pytestmark = pytest.mark.slurm
 
@@ -92,6 +93,28 @@ def test_moldable_jobs_start_at_the_size_that_pays(
     }  # fmt: skip
     patches = [row["patch"] for row in one.actions(plain, greedy)]
     assert not any(patch.get("shape") for patch in patches)
+    assert not one.errors()
+
+
+def test_an_elastic_job_follows_what_the_others_leave(
+    slurm: Slurm, daemon: Callable[..., Frail], tmp_path: Path
+) -> None:
+    """It starts beside a plain job, grows when that has gone, and runs to its end."""
+    trainer = Trainer(slurm, tmp_path)
+    gate = tmp_path / "gate"
+    plain = slurm.submit("--gpus-per-node=6", "-wn1", "--mem=100", until=gate)
+    whole = slurm.submit("--gpus-per-node=8", "-wn2", "--mem=100", run_s=60)
+    slurm.wait_state([plain, whole], {"RUNNING"}, 20)
+    job = trainer.submit("--begin=now+4", annotation=f"{ELASTIC},{FAST},work=300", work=300, gpus=8)
+    one = daemon("doubling", **ON)
+    trainer.wait_working(job)
+    gate.touch()
+    assert outcome(one, job, 60) == "done"
+    slurm.wait_completed([job], 90)
+    reports = trainer.progress(job).reports
+    print(f"\n(run, GPUs) of the reports: {sorted({(r.run, r.gpus) for r in reports})}")
+    assert {(r.run, r.gpus) for r in reports} == {(0, 2), (1, 8)}
+    assert reports[-1].step == 300
     assert not one.errors()
 
 

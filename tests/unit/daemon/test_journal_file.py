@@ -73,7 +73,7 @@ def test_a_newer_version_is_refused_and_left_alone(
     db = sqlite3.connect(path)
     db.execute("PRAGMA user_version = 99")
     db.close()
-    with pytest.raises(JournalError, match=r"has version 99, this program knows up to 3; install"):
+    with pytest.raises(JournalError, match=r"has version 99, this program knows up to 4; install"):
         opening(path)
     assert [file.name for file in path.parent.iterdir() if "damaged" in file.name] == []
 
