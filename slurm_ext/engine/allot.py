@@ -24,16 +24,16 @@ from .begin import enforced
 from .contend import as_submitted, curve, held_gpus, may_change, plain, scalable
 from .explain import reason
 from .growth import resizes
+from .launch import NOTHING, amounts, fair_share, leaves_share
 from .planner import Planner
 from .pool import demand_of
 from .preempt import immovable
 from .restarting import by_job
 from .search import place
 from .settings import Context
-from .sizes import at_size, sizes, with_cpus
+from .sizes import at_size, sizes
 from .view import JobView
 
-NOTHING = Amount(0.0, 0.0)
 Ordered = Sequence[tuple[JobView, tuple[Term, ...]]]
 
 
@@ -97,7 +97,9 @@ class _Allotter:
         for group in groups.values():
             if launch:
                 group.running.clear()
-                group.fair = self._fair(group)
+                if group.waiting:
+                    allowed = self._allowed(group.waiting[0].job)
+                    group.fair = fair_share(self.planner.pool, allowed)
             else:
                 self._divide(group)
         left = {key: len(group.waiting) for key, group in groups.items()}
@@ -239,46 +241,20 @@ class _Allotter:
 
     # -- CPUs and memory ---------------------------------------------------------------------
 
-    def _fair(self, group: _Group) -> Amount:
-        """The proportional share of a GPU on the poorest node."""
-        pool = self.planner.pool
-        if not group.waiting:
-            return NOTHING
-        nodes = self._allowed(group.waiting[0].job).static
-        gpus = pool.capacity.gpus.sum(axis=0)
-        having = np.flatnonzero(nodes & (gpus > 0))
-        if not len(having):
-            return NOTHING
-        cpus = pool.capacity.cpus[having] / gpus[having]
-        memory = pool.capacity.mem[having] / gpus[having]
-        return Amount(float(cpus.min()), float(memory.min()))
-
     def _cpus(self, view: JobView, group: _Group, alone: bool) -> Shape | str:
         """The first of the policy's amounts that fits now and leaves others their share."""
-        assert view.annotation is not None
         allocation = self.ctx.policy.allocation
+        assert view.annotation is not None
         assert isinstance(allocation, AtLaunch)
         if why := may_change(view, self.ctx):
             return why
-        request, gpus = view.job.request, view.job.request.gpus
-        before = shape_of(request)
-        asked = Amount(
-            max(before.cpus, request.cpus_per_gpu * gpus) / gpus,
-            before.mem_node_mib * before.nodes / gpus,
-        )
-        why = "no amount that is better fits now"
-        for amount in allocation.at_launch(view.annotation.sensitivity, group.fair, asked):
-            cpus = -int(-amount.cpus * gpus // 1)
-            mem = -int(-amount.mem_mib * before.gpus_per_node // 1) if before.mem_node_mib else 0
-            shape = with_cpus(request, cpus, mem)
+        known = view.annotation.sensitivity
+        for shape, more in amounts(view.job.request, known, allocation, group.fair):
             if isinstance(shape, str):
                 return shape
-            more = amount.cpus > max(group.fair.cpus, asked.cpus) or (
-                amount.mem_mib > max(group.fair.mem_mib, asked.mem_mib)
-            )
-            if self._fits(view, shape, None if alone or not more else group.fair):
+            if self._fits(view, shape, group.fair if more and not alone else None):
                 return shape
-        return why
+        return "no amount that is better fits now"
 
     # -- the pool ----------------------------------------------------------------------------
 
@@ -306,17 +282,7 @@ class _Allotter:
         job = replace(view.job, request=reshaped(view.job.request, shape))
         pool = self.planner.pool
         found = self._place(view, job)
-        if not found or fair is None:
-            return bool(found)
-        gpus = pool.free.gpus.sum(axis=0)
-        for share in found:
-            i = pool.index[share.node]
-            left = int(gpus[i]) - share.gpus
-            if pool.free.cpus[i] - share.cpus < fair.cpus * left:
-                return False
-            if pool.memory_counts and pool.free.mem[i] - share.mem_mib < fair.mem_mib * left:
-                return False
-        return True
+        return bool(found) and (fair is None or leaves_share(pool, found, fair))
 
     def _occupy(self, view: JobView) -> bool:
         """Take the room the job would start on; of an array for every task that fits."""
@@ -328,6 +294,8 @@ class _Allotter:
 
     def _place(self, view: JobView, job: Job) -> tuple[NodeShare, ...]:
         pool = self.planner.pool
+        if not pool.free.gpus.any():
+            return ()  # the ordinary case far down a long queue
         allowed = self.planner.allowance.of(job, view.eligible_s, view.duration_s)
         if allowed.missing_required:
             return ()

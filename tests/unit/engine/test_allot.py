@@ -75,8 +75,15 @@ def the(step: Step, found: Job) -> JobPatch:
 # -- GPU counts ------------------------------------------------------------------------------
 
 
-def test_a_job_alone_gets_all_it_can_use() -> None:
-    assert shapes([one(1)], {1: scaling()}) == {1: Shape(1, 8, 1, 16)}
+@pytest.mark.parametrize("policy", ["doubling", "elastic-dp", "optimus"])
+def test_a_job_alone_gets_all_it_can_use(policy: str) -> None:
+    assert shapes([one(1)], {1: scaling()}, policy=policy) == {1: Shape(1, 8, 1, 16)}
+
+
+@pytest.mark.parametrize("policy", ["elastic-dp", "optimus"])
+def test_other_allocations_leave_a_plain_job_its_room(policy: str) -> None:
+    found = shapes([one(1, gpus=2), one(2, gpus=4)], {1: scaling()}, policy=policy)
+    assert found == {1: Shape(1, 4, 1, 16), 2: None}
 
 
 def test_two_share_the_node() -> None:
