@@ -21,7 +21,7 @@ from slurm_ext.model.reshape import reshaped, shape_of
 from .allocation import Amount, AtLaunch, Contender, Servers
 from .allow import Allowed
 from .begin import enforced
-from .contend import as_submitted, curve, held_gpus, may_change, plain, scalable
+from .contend import as_submitted, believable, curve, held_gpus, may_change, plain, scalable
 from .explain import reason
 from .growth import resizes
 from .launch import NOTHING, amounts, fair_share, leaves_share
@@ -197,16 +197,15 @@ class _Allotter:
             )  # fmt: skip
 
     def _counts(self, job: Job, annotation: Annotation) -> tuple[int, ...]:
-        """GPU counts the job can be given on these nodes; none without a speed curve."""
-        speed = curve(job, annotation, self.ctx)
-        if not speed.table and not speed.theta:
-            return ()
+        """GPU counts the job can be given on these nodes; none without a speed at each of them."""
         size, total = self._largest(job)
-        return tuple(
+        counts = tuple(
             count
             for count in sizes(annotation.scaling, job.request.gpus, total)
             if not isinstance(at_size(job.request, annotation, count, size), str)
         )
+        speed = curve(job, annotation, self.ctx)
+        return counts if believable(speed, (job.request.gpus, *counts)) else ()
 
     def _largest(self, job: Job) -> tuple[int, int]:
         """GPUs of the largest node the job may use, and of all of them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from slurm_ext.model.annotation import Annotation, Scaling, Speed
@@ -14,6 +15,9 @@ from .parts.speed import rate
 from .settings import Context
 from .view import JobView
 
+SLOWEST, FASTEST = 1e-9, 1e9
+"""Units of work per second: from one in thirty years on."""
+
 
 def curve(job: Job, annotation: Annotation, ctx: Context) -> Speed:
     """Declared speed, else a learned one."""
@@ -21,6 +25,11 @@ def curve(job: Job, annotation: Annotation, ctx: Context) -> Speed:
     if declared.table or declared.theta:
         return declared
     return ctx.curves.get(job.key, Speed())
+
+
+def believable(speed: Speed, counts: Sequence[int]) -> bool:
+    """Whether a curve says something that can be calculated with at all these GPU counts."""
+    return all(SLOWEST <= rate(speed, gpus) <= FASTEST for gpus in counts)
 
 
 def as_submitted(job: Job, ctx: Context) -> Job:

@@ -114,10 +114,11 @@ def test_memory_grows_with_the_gpus_and_does_not_shrink_with_them() -> None:
     [
         scaling(low=1000, high=2000),
         scaling(speed=Speed()),
+        scaling(speed=Speed(theta=(0.0, 0.0, 0.0, 0.0))),
         scaling("fixed"),
         scaling(low=3, high=3),
     ],
-    ids=["too-large", "no-speed", "fixed", "no-power-of-two"],
+    ids=["too-large", "no-speed", "no-time", "fixed", "no-power-of-two"],
 )
 def test_what_cannot_be_had_stays_as_submitted(annotation: Annotation) -> None:
     plain = shapes([one(1), one(2, gpus=2)], {})
