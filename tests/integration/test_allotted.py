@@ -105,8 +105,10 @@ def test_an_elastic_job_follows_what_the_others_leave(
     plain = slurm.submit("--gpus-per-node=6", "-wn1", "--mem=100", until=gate)
     whole = slurm.submit("--gpus-per-node=8", "-wn2", "--mem=100", run_s=60)
     slurm.wait_state([plain, whole], {"RUNNING"}, 20)
-    job = trainer.submit("--begin=now+4", annotation=f"{ELASTIC},{FAST},work=300", work=300, gpus=8)
-    one = daemon("doubling", **ON)
+    job = trainer.submit(
+        "--begin=now+4", annotation=f"{ELASTIC},{FAST},work=300,family=f", work=300, gpus=8
+    )
+    one = daemon("doubling", **ON, progress__interval_s=1)
     trainer.wait_working(job)
     gate.touch()
     assert outcome(one, job, 60) == "done"
@@ -115,6 +117,28 @@ def test_an_elastic_job_follows_what_the_others_leave(
     print(f"\n(run, GPUs) of the reports: {sorted({(r.run, r.gpus) for r in reports})}")
     assert {(r.run, r.gpus) for r in reports} == {(0, 2), (1, 8)}
     assert reports[-1].step == 300
+    learned = {row["gpus"]: row["units_per_s"] for row in one.rows("SELECT * FROM speed")}
+    seen_s = {g: [r.at_s for r in reports if r.gpus == g] for g in (2, 8)}
+    print(f"units a second learned: {learned}")
+    assert learned.keys() >= {g for g, at in seen_s.items() if at[-1] - at[0] > 15}
+    assert learned
+    assert not one.errors()
+
+
+def test_an_elastic_job_makes_room_for_one_that_waits(
+    slurm: Slurm, daemon: Callable[..., Frail], tmp_path: Path
+) -> None:
+    trainer = Trainer(slurm, tmp_path)
+    slurm.submit("--gpus-per-node=8", "-wn2", "--mem=100", "--time=60", run_s=300)
+    job = trainer.submit(annotation=f"{ELASTIC},{FAST},work=10000", work=10_000, gpus=8)
+    slurm.wait_state([job], {"RUNNING"}, 20)
+    trainer.wait_working(job)
+    waiting = submit(slurm, tmp_path, 4, 4, run_s=30)
+    one = daemon("doubling", **ON)
+    assert outcome(one, job, 60) == "done"
+    slurm.wait_completed([waiting], 60)
+    assert inside(tmp_path, waiting)["GPUS_ON_NODE"] == 4
+    assert {(r.run, r.gpus) for r in trainer.progress(job).reports} >= {(0, 8), (1, 4)}
     assert not one.errors()
 
 
