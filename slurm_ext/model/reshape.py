@@ -12,7 +12,10 @@ from .job import Request
 
 
 def shape_of(request: Request) -> Shape:
-    """What the request shows. CPUs as ``NumCPUs``: with ``--cpus-per-gpu`` a lower bound."""
+    """What the request shows. CPUs as ``NumCPUs``: with ``--cpus-per-gpu`` a lower bound.
+
+    Beside more GPUs they must then be named, or they stay what they were at submission (22.05).
+    """
     nodes = max(1, request.nodes_min)
     return Shape(
         nodes, request.gpus // nodes, request.tasks, request.cpus, request.mem_per_node_mib

@@ -95,7 +95,9 @@ def _nodes_min(raw: RawRequest, per_node: int, total: int, required: int) -> int
     tasks; with ``--nodes`` sbatch(1) sees to it that the tasks are as many.
     """
     least = max(raw.nodes_min, 1)
-    if raw.tasks and not raw.nodes_max:
+    if raw.nodes_max:
+        least = min(least, raw.nodes_max)  # JSON shows the guess with --nodes, too
+    elif raw.tasks:
         least = min(least, raw.tasks)
     if per_node and total > per_node and not raw.nodes_max:
         least = max(least, -(-total // per_node))
