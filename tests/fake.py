@@ -73,7 +73,9 @@ class FakeSlurm:
             job = replace(job, admin_comment=patch.admin_comment)
         return job
 
-    def requeue(self, addresses: Sequence[tuple[JobKey, str]]) -> tuple[Outcome, ...]:
+    def requeue(
+        self, addresses: Sequence[tuple[JobKey, str]], *, failed: bool = False
+    ) -> tuple[Outcome, ...]:
         self._check()
         self.requeued += [key for key, _ in addresses]
         return tuple(Outcome(key, key.job_id not in self.refuse) for key, _ in addresses)

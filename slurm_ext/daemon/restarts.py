@@ -32,6 +32,7 @@ LOOK_AGAIN_S = 2
 _SENT = {
     RestartStage.SIGNAL: Lever.SIGNAL,
     RestartStage.REQUEUE: Lever.REQUEUE,
+    RestartStage.REVIVE: Lever.REQUEUE,
 }
 
 
@@ -127,15 +128,17 @@ def _send(
     due: Sequence[Restart], annotations: Mapping[JobKey, Annotation], port: SlurmPort
 ) -> tuple[Outcome, ...]:
     """Each kind in one call; the outcomes in the order of ``due``."""
-    signals = [one for one in due if one.stage is RestartStage.SIGNAL]
-    requeues = [one for one in due if one.stage is RestartStage.REQUEUE]
     said: dict[int, Outcome] = {}
+    signals = [one for one in due if one.stage is RestartStage.SIGNAL]
     if signals:
         outcomes = port.signal([_signal(one, annotations) for one in signals])
         said |= {one.job_id: outcome for one, outcome in zip(signals, outcomes, strict=True)}
-    if requeues:
-        outcomes = port.requeue([(one.key, one.address) for one in requeues])
-        said |= {one.job_id: outcome for one, outcome in zip(requeues, outcomes, strict=True)}
+    for stage in (RestartStage.REQUEUE, RestartStage.REVIVE):
+        some = [one for one in due if one.stage is stage]
+        if some:
+            failed = stage is RestartStage.REVIVE
+            outcomes = port.requeue([(one.key, one.address) for one in some], failed=failed)
+            said |= {one.job_id: outcome for one, outcome in zip(some, outcomes, strict=True)}
     return tuple(said[one.job_id] for one in due)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -55,7 +56,7 @@ def begun(obs: Observation, plan: Plan, ctx: Context, past: Past) -> list[Restar
         job = jobs.get(resize.key)
         if job is None or job.job_id in taken or refusal(job, obs, plan, ctx, past, preempt=False):
             continue
-        if unshapeable(job.request, resize.shape) or not room.take(1):
+        if unshapeable(job.request, resize.shape) or depended_on(job, obs) or not room.take(1):
             continue
         found.append(_restart(job, ctx, obs.now_s, resize.gain_gpu_s, None, resize))
     return found
@@ -104,6 +105,16 @@ def refusal(
     if len(recent) >= ctx.restart.max_per_job_hour:
         return "restarted often enough within the hour"
     return ""
+
+
+def depended_on(job: Job, obs: Observation) -> bool:
+    """Whether another job waits for this one.
+
+    Should it fail in its new shape, Slurm would never start what is to follow its success, although
+    the job itself is put back.
+    """
+    mark = re.compile(rf"[:,?+]{job.array_job_id or job.job_id}\b")
+    return any(other.dependency and mark.search(other.dependency) for other in obs.jobs)
 
 
 def enforced(job: Job, modes: Mapping[str, Mode]) -> bool:

@@ -28,7 +28,7 @@ LOST_REQUEUE_S = 60
 
 NOTHING = Progress()
 
-_FAILED = frozenset({BaseState.FAILED, BaseState.OUT_OF_MEMORY, BaseState.BOOT_FAIL})
+FAILED = frozenset({BaseState.FAILED, BaseState.OUT_OF_MEMORY, BaseState.BOOT_FAIL})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,11 @@ class Sight:
     allowed: bool = True
 
 
+_BEFORE = frozenset(
+    {RestartStage.SIGNAL, RestartStage.SAVING, RestartStage.REQUEUE, RestartStage.REVIVE}
+)
+
+
 def advance(one: Restart, seen: Sight, settings: RestartSettings) -> Restart:
     """The restart after this look; the same object if nothing has changed."""
     job = seen.job
@@ -54,7 +59,7 @@ def advance(one: Restart, seen: Sight, settings: RestartSettings) -> Restart:
         return one
     if job is None or job.state.ended:
         return _gone(one, seen)
-    if one.stage in (RestartStage.SIGNAL, RestartStage.SAVING, RestartStage.REQUEUE):
+    if one.stage in _BEFORE:
         return _before(one, job, seen, settings)
     if one.stage is RestartStage.ENDING:
         return _ending(one, job, seen)
@@ -75,7 +80,7 @@ def told(one: Restart, now_s: EpochS, *, ok: bool, benign: bool, detail: str) ->
             if not ok:
                 return over(one, Outcome.REFUSED, now_s, detail)
             return replace(one, stage=RestartStage.SAVING, since_s=now_s)
-        case RestartStage.REQUEUE:
+        case RestartStage.REQUEUE | RestartStage.REVIVE:
             if not ok:
                 return over(replace(one, requeued_s=None), Outcome.REFUSED, now_s, detail)
             return replace(one, stage=RestartStage.ENDING, since_s=now_s, requeued_s=now_s)
@@ -111,10 +116,22 @@ def lost_gpu_s(job: Job, annotation: Annotation | None, progress: Progress, now_
 
 
 def _gone(one: Restart, seen: Sight) -> Restart:
-    tried = one.stage in (RestartStage.TRIAL, RestartStage.QUEUED) and one.stopped
-    if tried and seen.job is not None and seen.job.state.base in _FAILED:
-        return over(one, Outcome.ENDED, seen.now_s, f"ended as {seen.job.state.base}")
-    return over(one, Outcome.ENDED, seen.now_s)
+    """The job has ended. Where its new shape seems to be the reason it is put back, once."""
+    job, now_s = seen.job, seen.now_s
+    if job is None or job.state.base not in FAILED or not seen.allowed or one.shape is None:
+        return over(one, Outcome.ENDED, now_s)
+    if one.stage is RestartStage.REVIVE and now_s - one.since_s <= LOST_REQUEUE_S:
+        return one
+    started = one.stage is RestartStage.TRIAL or (one.stage is RestartStage.QUEUED and one.ready)
+    progress = any(report.run > one.run for report in seen.progress.reports)
+    if not started or one.returned or progress:
+        return over(one, Outcome.ENDED, now_s)
+    ran_s = (job.end_s or now_s) - (job.start_s or now_s)
+    return replace(
+        one, key=job.key, stage=RestartStage.REVIVE, since_s=now_s, run=job.restarts,
+        returned=True, ready=False, lost_gpu_s=one.lost_gpu_s + one.shape.gpus * max(0, ran_s),
+        detail=f"{job.state.base} in its new shape",
+    )  # fmt: skip
 
 
 def _before(one: Restart, job: Job, seen: Sight, settings: RestartSettings) -> Restart:

@@ -124,7 +124,8 @@ STEPS = {
     RestartStage.SAVING: "signalled, waits for its checkpoint or the end of its grace",
     RestartStage.REQUEUE: "it is put back into the queue",
     RestartStage.ENDING: "put back into the queue, still ends on its nodes",
-    RestartStage.QUEUED: "back in the queue, makes way",
+    RestartStage.QUEUED: "back in the queue, not let go yet",
+    RestartStage.REVIVE: "it failed in its new shape and is put back into the queue",
     RestartStage.TRIAL: "runs again, its first progress is waited for",
 }
 

@@ -19,6 +19,7 @@ class RestartStage(StrEnum):
     REQUEUE = "requeue"  # to be put back into the queue
     ENDING = "ending"  # put back: it still ends on its nodes
     QUEUED = "queued"  # waits to start again
+    REVIVE = "revive"  # failed in its new shape: to be put back once
     TRIAL = "trial"  # runs in a new shape: its first progress is waited for
     OVER = "over"
 

@@ -126,7 +126,9 @@ class SimSlurm:
             job.admin_comment = patch.admin_comment
         job.seen = None
 
-    def requeue(self, addresses: Sequence[tuple[JobKey, str]]) -> tuple[Outcome, ...]:
+    def requeue(
+        self, addresses: Sequence[tuple[JobKey, str]], *, failed: bool = False
+    ) -> tuple[Outcome, ...]:
         outcomes = []
         for key, _ in addresses:
             self._called("requeue")

@@ -74,9 +74,11 @@ class CliSlurm:
         self._text.forget(patch.key.job_id for patch in patches)
         return self._writer.patch(patches)
 
-    def requeue(self, addresses: Sequence[tuple[JobKey, str]]) -> tuple[Outcome, ...]:
+    def requeue(
+        self, addresses: Sequence[tuple[JobKey, str]], *, failed: bool = False
+    ) -> tuple[Outcome, ...]:
         """``scontrol requeue Incomplete``."""
-        return self._writer.requeue(addresses)
+        return self._writer.requeue(addresses, failed=failed)
 
     def signal(self, signals: Sequence[JobSignal]) -> tuple[Outcome, ...]:
         """``scancel --signal``."""

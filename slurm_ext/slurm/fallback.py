@@ -127,9 +127,11 @@ class Fallback:
         """Write job differences."""
         return self._current.adapter.patch(patches)
 
-    def requeue(self, addresses: Sequence[tuple[JobKey, str]]) -> tuple[Outcome, ...]:
+    def requeue(
+        self, addresses: Sequence[tuple[JobKey, str]], *, failed: bool = False
+    ) -> tuple[Outcome, ...]:
         """Requeue what runs."""
-        return self._current.adapter.requeue(addresses)
+        return self._current.adapter.requeue(addresses, failed=failed)
 
     def signal(self, signals: Sequence[JobSignal]) -> tuple[Outcome, ...]:
         """Signal what runs."""

@@ -51,8 +51,13 @@ class SlurmPort(Protocol):
         """Write job differences, batched; one outcome a patch, in the same order."""
         ...
 
-    def requeue(self, addresses: Sequence[tuple[JobKey, str]]) -> tuple[Outcome, ...]:
-        """``scontrol requeue Incomplete``: never restarts a job that has finished."""
+    def requeue(
+        self, addresses: Sequence[tuple[JobKey, str]], *, failed: bool = False
+    ) -> tuple[Outcome, ...]:
+        """``scontrol requeue Incomplete``: never restarts a job that has finished.
+
+        ``failed``: only jobs that have ended as failed, which run again.
+        """
         ...
 
     def signal(self, signals: Sequence[JobSignal]) -> tuple[Outcome, ...]:

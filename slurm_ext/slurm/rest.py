@@ -84,9 +84,11 @@ class RestSlurm:
         """By ``scontrol``, which can refuse what comes too late."""
         return self._cli.patch(patches)
 
-    def requeue(self, addresses: Sequence[tuple[JobKey, str]]) -> tuple[Outcome, ...]:
+    def requeue(
+        self, addresses: Sequence[tuple[JobKey, str]], *, failed: bool = False
+    ) -> tuple[Outcome, ...]:
         """By ``scontrol requeue Incomplete``."""
-        return self._cli.requeue(addresses)
+        return self._cli.requeue(addresses, failed=failed)
 
     def signal(self, signals: Sequence[JobSignal]) -> tuple[Outcome, ...]:
         """By ``scancel --signal``."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from slurm_ext.model.decision import JobPatch, ReservationSpec
-from slurm_ext.model.job import Job, JobKey
+from slurm_ext.model.job import BaseState, Job, JobKey
 from slurm_ext.model.ledger import parse_note, with_note
 from slurm_ext.model.restart import JobSignal
 from slurm_ext.slurm.actions import (
@@ -26,6 +26,7 @@ from slurm_ext.slurm.port import Outcome
 from slurm_ext.slurm.run import Answer, Runner, escape, failure
 
 _GUARD_LEASE_S = 30
+FAILED = frozenset({BaseState.FAILED, BaseState.OUT_OF_MEMORY, BaseState.BOOT_FAIL})
 _NOT_PENDING = Said(False, True, "not pending any more")
 
 Look = Callable[[Sequence[JobKey]], Mapping[JobKey, Job]]
@@ -107,7 +108,9 @@ class Writer:
             for i, patch in enumerate(patches)
         )
 
-    def requeue(self, addresses: Sequence[tuple[JobKey, str]]) -> tuple[Outcome, ...]:
+    def requeue(
+        self, addresses: Sequence[tuple[JobKey, str]], *, failed: bool = False
+    ) -> tuple[Outcome, ...]:
         """``requeue Incomplete``, after a fresh look: a plain array id would restart all tasks."""
         seen = self._look([key for key, _ in addresses])
         verdicts: dict[int, Said] = {}
@@ -117,13 +120,14 @@ class Writer:
             error = address_error(address)
             if error:
                 verdicts[index] = Said(False, detail=error)
-            elif job is None or not job.state.occupies:
+            elif job is None or not (job.state.base in FAILED if failed else job.state.occupies):
                 verdicts[index] = Said(False, True, "not running any more")
             elif address != job.address:
                 # A plain array id would restart every task.
                 verdicts[index] = Said(False, detail=f"{address} is not {job.address}")
             else:
-                plans[index] = (Command(("requeue", "Incomplete", address)),)
+                words = ("requeue", address) if failed else ("requeue", "Incomplete", address)
+                plans[index] = (Command(words),)
         verdicts |= self._send(plans)
         return tuple(
             Outcome(key, verdicts[i].ok, verdicts[i].benign, verdicts[i].detail)

@@ -161,6 +161,19 @@ def test_a_job_comes_back_larger(
     assert reports[-1].step == 250
 
 
+def test_a_job_that_fails_in_its_new_shape_is_put_back_once(
+    slurm: Slurm, daemon: Callable[..., Daemon], trainer: Trainer
+) -> None:
+    fails = f"[ $SLURM_GPUS_ON_NODE = 4 ] && exit 9\n{PASSES_ON}"
+    grows = trainer.submit(trap=fails, annotation=ELASTIC, gpus=2, work=150)
+    trainer.wait_working(grows)
+    one = daemon(program=growing(4))
+    assert outcome(one, grows) == "old_shape"
+    slurm.wait_completed([grows], 60)
+    reports = trainer.progress(grows).reports
+    assert {(r.run, r.gpus) for r in reports} == {(0, 2), (2, 2)}
+
+
 def test_a_job_that_cannot_come_back_larger_returns_to_its_size(
     slurm: Slurm, daemon: Callable[..., Daemon], trainer: Trainer
 ) -> None:

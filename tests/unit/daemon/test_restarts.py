@@ -107,7 +107,7 @@ def test_what_was_not_sent_is_sent_again(
         rig.cycle()
         rig.tell("checkpoint", rig.now_s)
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise SlurmUnavailableError("no answer")
 
     with monkeypatch.context() as broken:

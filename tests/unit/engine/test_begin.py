@@ -106,6 +106,19 @@ def test_no_resize_that_slurm_cannot_make() -> None:
 
 
 @pytest.mark.parametrize(
+    ("dependency", "free"),
+    [("", True), ("afterok:1(unfulfilled)", False), ("afterany:7:1", False),
+     ("afterok:11(unfulfilled)", True)],
+)  # fmt: skip
+def test_no_resize_of_what_others_wait_for(dependency: str, free: bool) -> None:
+    one, other = runs(), job(5, dependency=dependency)
+    found = begun(
+        seen(one, other), resizing(one, Shape(1, 8, 1, 1)), ctx(one, annotation=GROWS), Past()
+    )
+    assert bool(found) is free
+
+
+@pytest.mark.parametrize(
     ("fields", "annotation"),
     [
         pytest.param({}, Annotation(), id="not-preemptible"),

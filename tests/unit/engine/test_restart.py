@@ -37,7 +37,7 @@ def runs(**fields: object) -> Job:
 
 
 def waits(**fields: object) -> Job:
-    return job(1, gpus=4, submit=NOW - 1, restarts=1, **fields)
+    return job(1, gpus=4, submit=NOW - 1, **{"restarts": 1, **fields})
 
 
 def told_of(at_s: float, *, run: int = 0, checkpoint: bool = True) -> Progress:
@@ -145,8 +145,37 @@ def step(before: Restart, seen: Sight, settings: RestartSettings = PATIENT) -> t
             ("over", "done"), id="trial-makes-progress",
         ),
         pytest.param(
-            resize(RestartStage.TRIAL), look(job(1, state="FAILED")), ("over", "ended"),
-            id="trial-fails",
+            resize(RestartStage.TRIAL), look(job(1, state="FAILED")), ("revive", ""),
+            id="fails-in-its-new-shape",
+        ),
+        pytest.param(
+            resize(RestartStage.QUEUED, ready=True), look(job(1, state="OUT_OF_MEMORY")),
+            ("revive", ""), id="fails-at-once",
+        ),
+        pytest.param(
+            resize(RestartStage.TRIAL, returned=True), look(job(1, state="FAILED")),
+            ("over", "ended"), id="fails-in-its-old-shape",
+        ),
+        pytest.param(
+            resize(RestartStage.TRIAL),
+            look(job(1, state="FAILED"), progress=told_of(NOW - 1, run=1)),
+            ("over", "ended"), id="fails-after-progress",
+        ),
+        pytest.param(
+            resize(RestartStage.TRIAL), look(job(1, state="CANCELLED")), ("over", "ended"),
+            id="cancelled-in-its-new-shape",
+        ),
+        pytest.param(
+            resize(RestartStage.TRIAL), look(job(1, state="FAILED"), allowed=False),
+            ("over", "ended"), id="fails-while-paused",
+        ),
+        pytest.param(
+            resize(RestartStage.REVIVE, run=1), look(job(1, state="FAILED")), ("revive", ""),
+            id="put-back-again",
+        ),
+        pytest.param(
+            resize(RestartStage.REVIVE, run=1), look(waits(restarts=2)), ("queued", ""),
+            id="put-back-before-a-crash",
         ),
         pytest.param(
             one(RestartStage.OVER, outcome="done"), look(runs()), ("over", "done"), id="over"
