@@ -21,7 +21,16 @@ from slurm_ext.model.reshape import reshaped, shape_of
 from .allocation import Amount, AtLaunch, Contender, Servers
 from .allow import Allowed
 from .begin import enforced
-from .contend import as_submitted, believable, curve, held_gpus, may_change, plain, scalable
+from .contend import (
+    as_submitted,
+    believable,
+    curve,
+    held_gpus,
+    may_change,
+    plain,
+    scalable,
+    settled,
+)
 from .explain import reason
 from .growth import resizes
 from .launch import NOTHING, amounts, fair_share, leaves_share
@@ -176,7 +185,7 @@ class _Allotter:
             self._enter(group, as_submitted(job, self.ctx), counts, line[job.key])
         for view in group.waiting:
             counts = ()
-            if self._ours(view) and view.annotation is not None and not may_change(view, self.ctx):
+            if self._ours(view) and view.annotation and not self._fixed(view):
                 counts = self._counts(view.job, view.annotation)
             if counts:
                 self._enter(group, view.job, counts, line[view.key])
@@ -217,8 +226,9 @@ class _Allotter:
     def _gpus(self, view: JobView, group: _Group) -> Shape | str:
         """The largest size up to the one granted that fits now."""
         assert view.annotation is not None
-        if why := may_change(view, self.ctx):
-            return why
+        if why := self._fixed(view):
+            kept = view.entry if settled(view) else None
+            return kept.shape if kept and kept.shape and not kept.failed_starts else why
         if view.key not in group.contenders or not (
             counts := self._counts(view.job, view.annotation)
         ):
@@ -230,6 +240,12 @@ class _Allotter:
             if not isinstance(shape, str) and self._fits(view, shape):
                 return shape
         return f"{most} GPUs are its share now, and no such size fits"
+
+    def _fixed(self, view: JobView) -> str:
+        """Why no other size is chosen for the job, or nothing."""
+        if settled(view):
+            return "a moldable job keeps its size once it has started"
+        return may_change(view)
 
     def _resizes(self, group: _Group) -> list[Resize]:
         """Running jobs that should come back in another size, if that is worth it."""
@@ -245,7 +261,7 @@ class _Allotter:
         allocation = self.ctx.policy.allocation
         assert view.annotation is not None
         assert isinstance(allocation, AtLaunch)
-        if why := may_change(view, self.ctx):
+        if why := may_change(view):
             return why
         known = view.annotation.sensitivity
         for shape, more in amounts(view.job.request, known, allocation, group.fair):

@@ -96,12 +96,16 @@ def _slices(alloc: tuple[NodeShare, ...], at: dict[str, int]) -> tuple[Slice, ..
     return tuple(Slice(at[s.node], s.gpus, s.cpus, s.mem_mib) for s in alloc if s.gpus)
 
 
-def may_change(view: JobView, ctx: Context) -> str:
+def may_change(view: JobView) -> str:
     """Why an annotated waiting job is left as it was submitted, or nothing."""
     if view.job.array_tasks:
         return "tasks of an array share one request"
     if view.entry is not None and view.entry.failed_starts:
         return "Slurm did not start it in another shape"
-    if view.job.restarts and view.annotation and view.annotation.scaling.kind == "moldable":
-        return "a moldable job keeps its size once it has started"
     return ""
+
+
+def settled(view: JobView) -> bool:
+    """Whether the job keeps its size because it has started before."""
+    scaling = view.annotation.scaling if view.annotation is not None else None
+    return scaling is not None and scaling.kind == "moldable" and view.job.restarts > 0

@@ -106,7 +106,7 @@ def test_an_elastic_job_follows_what_the_others_leave(
     whole = slurm.submit("--gpus-per-node=8", "-wn2", "--mem=100", run_s=60)
     slurm.wait_state([plain, whole], {"RUNNING"}, 20)
     job = trainer.submit(
-        "--begin=now+4", annotation=f"{ELASTIC},{FAST},work=300,family=f", work=300, gpus=8
+        "--begin=now+4", annotation=f"{ELASTIC},{FAST},work=160,family=f", work=160, gpus=8
     )
     one = daemon("doubling", **ON, progress__interval_s=1)
     trainer.wait_working(job)
@@ -116,7 +116,7 @@ def test_an_elastic_job_follows_what_the_others_leave(
     reports = trainer.progress(job).reports
     print(f"\n(run, GPUs) of the reports: {sorted({(r.run, r.gpus) for r in reports})}")
     assert {(r.run, r.gpus) for r in reports} == {(0, 2), (1, 8)}
-    assert reports[-1].step == 300
+    assert reports[-1].step == 160
     learned = {row["gpus"]: row["units_per_s"] for row in one.rows("SELECT * FROM speed")}
     seen_s = {g: [r.at_s for r in reports if r.gpus == g] for g in (2, 8)}
     print(f"units a second learned: {learned}")
@@ -133,7 +133,7 @@ def test_an_elastic_job_makes_room_for_one_that_waits(
     job = trainer.submit(annotation=f"{ELASTIC},{FAST},work=10000", work=10_000, gpus=8)
     slurm.wait_state([job], {"RUNNING"}, 20)
     trainer.wait_working(job)
-    waiting = submit(slurm, tmp_path, 4, 4, run_s=30)
+    waiting = submit(slurm, tmp_path, 4, 4, run_s=10)
     one = daemon("doubling", **ON)
     assert outcome(one, job, 60) == "done"
     slurm.wait_completed([waiting], 60)

@@ -178,6 +178,19 @@ def test_a_shape_that_a_limit_forbids_is_given_back() -> None:
     assert [e.failed_starts for e in step.entries] == [1]
 
 
+def test_a_moldable_job_that_is_requeued_keeps_the_size_it_started_with() -> None:
+    ours, before = Shape(1, 2, 1, 4), Shape(1, 4, 1, 8)
+    found = one(1, restarts=1)
+    leased, entry = in_hand(found, shape=ours, original_shape=before)
+    leased = replace(leased, request=reshaped(leased.request, ours))
+    step = planned([leased], {1: scaling()}, entry)
+    patch = the(step, found)
+    assert (patch.lever, patch.shape) == (Lever.RELEASE, None)  # it stands in Slurm
+    assert [e.shape for e in step.entries] == [ours]
+    (share,) = step.plan.decisions[found.key].placement.shares  # type: ignore[union-attr]
+    assert share.gpus == 2
+
+
 # -- running jobs ----------------------------------------------------------------------------
 
 
