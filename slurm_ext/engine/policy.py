@@ -101,8 +101,13 @@ class NodePreference(Protocol):
 class SetPreference(NodePreference, Protocol):
     """Can also judge all nodes of a job together."""
 
-    def rate(self, pool: Pool, free: Free, demand: Demand, taken: Taken) -> tuple[float, ...]:
-        """Penalties of one whole placement, the first weighs most, lower is better."""
+    def rate(
+        self, pool: Pool, free: Free, demand: Demand, taken: Taken, sets: int = 1
+    ) -> list[tuple[float, ...]]:
+        """Penalties of each whole placement, the first weighs most, lower is better.
+
+        ``taken`` holds ``sets`` of them one after another, on equally many nodes each.
+        """
         ...
 
 
