@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from slurm_ext.model.decision import Decision, Fence, Placement, Reason, Stage, Term, Verdict
-from slurm_ext.model.job import JobKey, NodeShare, Request
+from slurm_ext.model.job import JobKey, NodeShare
 from slurm_ext.model.observation import Observation
-from slurm_ext.model.units import EpochS
 
 from .allow import Allowance, Allowed
+from .asked import Asked, Shape
 from .blocked import Blocked
-from .earliest import moments
+from .earliest import earliest
 from .explain import bandwidth, reason
 from .policy import Policy
-from .pool import Demand, Free, Pool, demand_of
+from .pool import Demand, Free, Pool
 from .profile import Profile, Token
 from .promises import Promises
 from .search import place, repeated
@@ -25,17 +25,6 @@ from .steps import Release
 from .view import JobView
 
 ALTERNATIVES = 2
-
-TRIES = 16
-"""Moments tried for a demand of units, whose search is optimistic, before it is given up."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """A demand and its number within this walk: a small key for everything remembered."""
-
-    number: int
-    demand: Demand
 
 
 class Failure(NamedTuple):
@@ -64,13 +53,11 @@ class Planner:
     promises: Promises = field(init=False)
     allowance: Allowance = field(init=False)
     blocked: Blocked = field(init=False)
+    _asked: Asked = field(init=False)
     decisions: dict[JobKey, Decision] = field(default_factory=dict)
     fences: list[Fence] = field(default_factory=list)
     starts: int = 0
     started: list[tuple[JobView, tuple[NodeShare, ...]]] = field(default_factory=list)
-    _asked: dict[JobKey, tuple[Shape, Allowed]] = field(default_factory=dict)
-    _shapes: dict[int, Shape] = field(default_factory=dict)
-    _shape_of_value: dict[object, Shape] = field(default_factory=dict)
     _failed: dict[tuple[int, int], Failure] = field(default_factory=dict)
     _blocked_partitions: dict[str, JobKey] = field(default_factory=dict)
     _throttles: dict[int, int] = field(default_factory=dict)
@@ -82,6 +69,7 @@ class Planner:
             self.profile.close(nodes, start_s, end_s)
         self.promises = Promises(self.profile, self.settings, self.prior)
         self.blocked = Blocked(self.pool, self.profile, self.allowance, self.promises)
+        self._asked = Asked(self.pool, self.allowance, self.settings.default_limit_s)
         for job in self.obs.jobs:
             if job.array_job_id and job.state.occupies:
                 running = self._throttles.get(job.array_job_id, 0)
@@ -89,29 +77,13 @@ class Planner:
 
     def asked(self, view: JobView) -> tuple[Shape, Allowed]:
         """What the job asks for, and where it may run if it starts when it becomes eligible."""
-        found = self._asked.get(view.key)
-        if found is None:
-            allowed = self.allowance.of(view.job, view.eligible_s, self.blocked.limit_s(view))
-            found = self._asked[view.key] = self._shape(view.job.request), allowed
-        return found
+        return self._asked.of(view)
 
     def shape(self, view: JobView) -> Shape:
-        return self.asked(view)[0]
+        return self._asked.of(view)[0]
 
     def allowed(self, view: JobView) -> Allowed:
-        return self.asked(view)[1]
-
-    def _shape(self, request: Request) -> Shape:
-        """Shared between equal requests; by identity first: hashing one is dear."""
-        found = self._shapes.get(id(request))
-        if found is None:
-            found = self._shape_of_value.get(request)
-            if found is None:
-                demand = demand_of(request, memory_counts=self.pool.memory_counts)
-                found = Shape(len(self._shape_of_value), demand)
-                self._shape_of_value[request] = found
-            self._shapes[id(request)] = found
-        return found
+        return self._asked.of(view)[1]
 
     def keep_place(self, view: JobView) -> None:
         """Reserve the place of a job let go earlier, where it is still free.
@@ -122,7 +94,8 @@ class Planner:
         entry = view.entry
         if entry is None:
             return
-        demand, allowed = self.shape(view).demand, self.allowed(view)
+        shape, allowed = self.asked(view)
+        demand = shape.demand
         nodes = allowed.nodes
         if entry.planned_nodes:
             nodes = nodes.copy()
@@ -294,7 +267,17 @@ class Planner:
         if not self.promises.wanted and token is None:
             return Decision(view.key, Verdict.WAIT, (why,))
         made = self.promises.make(
-            view, token, lambda after_s: self._earliest(view, shape.demand, after_s)
+            view,
+            token,
+            lambda after_s: earliest(
+                self.profile,
+                self.allowance,
+                self.policy.placement,
+                view,
+                shape.demand,
+                limit_s=self.blocked.limit_s(view),
+                after_s=after_s,
+            ),
         )
         if made is None:
             return Decision(
@@ -308,28 +291,6 @@ class Planner:
         )  # fmt: skip
         return Decision(view.key, Verdict.WAIT, (why, fenced), placement=placement,
                         start_s=promise.start_s)  # fmt: skip
-
-    def _earliest(
-        self, view: JobView, demand: Demand, after_s: EpochS
-    ) -> tuple[EpochS, Placement] | None:
-        """The first moment at which the job could run to its end, and where."""
-        static = self.allowance.ever(view.job)
-        limit_s = self.blocked.limit_s(view)
-        # Where a reservation is ahead Slurm goes by the limit: that is tried last.
-        for duration_s in dict.fromkeys((view.duration_s, limit_s)):
-            found, spans = moments(
-                self.profile, demand, static.nodes, static.required, duration_s, after_s
-            )
-            for start_s in found[:TRIES].tolist():
-                allowed = self.allowance.of(view.job, start_s, limit_s)
-                nodes = spans.at(start_s)
-                nodes = nodes[allowed.nodes[nodes]]
-                free = self.profile.between(start_s, start_s + view.duration_s, nodes)
-                placed = place(self.pool, free, demand, allowed.nodes, self.policy.placement,
-                               required=allowed.required)  # fmt: skip
-                if placed:
-                    return start_s, placed[0]
-        return None
 
 
 def _verdict_of(reasons: tuple[Reason, ...]) -> Verdict:
