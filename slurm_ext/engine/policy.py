@@ -82,6 +82,21 @@ class SeesRunning(Protocol):
         ...
 
 
+@runtime_checkable
+class ReadsFactors(Protocol):
+    """An ordering that may rest on Slurm's own factors, one by one (``Job.factors``)."""
+
+    @property
+    def reads_factors(self) -> bool:
+        """Whether it does as it is set up: reading them costs one more call a cycle."""
+        ...
+
+
+def reads_factors(ordering: Ordering) -> bool:
+    """Whether the jobs must come with Slurm's own factors."""
+    return isinstance(ordering, ReadsFactors) and ordering.reads_factors
+
+
 def beside(
     ordering: Ordering, running: Iterable[Job], annotations: Mapping[JobKey, Annotation]
 ) -> Ordering:
