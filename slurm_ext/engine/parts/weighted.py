@@ -182,8 +182,19 @@ class WeightedFactors:
 NAMES = ("priority", "age", "short", "attained", "deadline", "lane", "gang")
 """The factors of :class:`WeightedFactors`, in the order they are summed up."""
 
-SLURM_NAMES = ("slurm_age", "fair_share", "qos", "partition", "size", "association")
-"""Slurm's own, as in ``SlurmFactors``; they follow where one of them has a weight."""
+SLURM_WEIGHTS = {
+    "slurm_age": "PriorityWeightAge",
+    "fair_share": "PriorityWeightFairshare",
+    "qos": "PriorityWeightQOS",
+    "partition": "PriorityWeightPartition",
+    "size": "PriorityWeightJobSize",
+    "association": "PriorityWeightAssoc",
+}
+"""Slurm's own factors, in the order of ``SlurmFactors``, each with the setting of slurm.conf
+without which Slurm does not work it out."""
+
+SLURM_NAMES = tuple(SLURM_WEIGHTS)
+"""They follow :data:`NAMES` where one of them has a weight."""
 
 NO_FACTORS = SlurmFactors()
 
