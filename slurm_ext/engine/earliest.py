@@ -48,20 +48,20 @@ def earliest(
     preference: NodePreference,
     view: JobView,
     demand: Demand,
-    *,
+    planned_s: int,
     limit_s: int,
     after_s: EpochS,
 ) -> tuple[EpochS, Placement] | None:
     """The first moment at which the job could run to its end, and where."""
     static = allowance.ever(view.job)
     # Where a reservation is ahead Slurm goes by the limit: that is tried last.
-    for duration_s in dict.fromkeys((view.duration_s, limit_s)):
+    for duration_s in dict.fromkeys((planned_s, limit_s)):
         found, spans = moments(profile, demand, static.nodes, static.required, duration_s, after_s)
         for start_s in found[:TRIES].tolist():
             allowed = allowance.of(view.job, start_s, limit_s)
             nodes = spans.at(start_s)
             nodes = nodes[allowed.nodes[nodes]]
-            free = profile.between(start_s, start_s + view.duration_s, nodes)
+            free = profile.between(start_s, start_s + planned_s, nodes)
             placed = place(profile.pool, free, demand, allowed.nodes, preference,
                            required=allowed.required)  # fmt: skip
             if placed:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
 from slurm_ext.model.decision import Decision, Fence, Placement, Reason, Stage, Term, Verdict
 from slurm_ext.model.job import JobKey, NodeShare
 from slurm_ext.model.observation import Observation
+from slurm_ext.model.units import EpochS
 
 from .allow import Allowance, Allowed
 from .asked import Asked, Shape
 from .blocked import Blocked
+from .bounds import Bounds
 from .earliest import earliest
 from .explain import bandwidth, reason
 from .policy import Policy
@@ -22,18 +25,32 @@ from .promises import Promises
 from .search import place, repeated
 from .settings import BackfillSettings, Promise
 from .steps import Release
+from .timeline import releases
 from .view import JobView
 
 ALTERNATIVES = 2
 
+Taken = tuple[Profile, Token]
+"""What a start took, so that it can be given back."""
+
+
+class Hole(NamedTuple):
+    """What a job must fit into: its planned run time and, where that is less, its limit."""
+
+    planned_s: int
+    limit_s: int
+
+    def covers(self, other: Hole) -> bool:
+        return self.planned_s >= other.planned_s and self.limit_s >= other.limit_s
+
 
 class Failure(NamedTuple):
-    """Why a shape does not start now, with a run time of ``hole_s`` or more.
+    """Why a shape does not start now, with a run time and a limit of ``hole`` or more.
 
     ``hopeless``: no later start was found either. What is free only shrinks during a walk.
     """
 
-    hole_s: int
+    hole: Hole
     hopeless: bool
     reasons: tuple[Reason, ...]
 
@@ -67,13 +84,24 @@ class Planner:
         self.profile = Profile(self.pool, self.obs.now_s, self.timeline)
         for nodes, start_s, end_s in self.allowance.closures(self.obs.now_s):
             self.profile.close(nodes, start_s, end_s)
-        self.promises = Promises(self.profile, self.settings, self.prior)
+        self.promises = Promises(self.profile, self.settings, self.prior, self._bounds())
         self.blocked = Blocked(self.pool, self.profile, self.allowance, self.promises)
         self._asked = Asked(self.pool, self.allowance, self.settings.default_limit_s)
         for job in self.obs.jobs:
             if job.array_job_id and job.state.occupies:
                 running = self._throttles.get(job.array_job_id, 0)
                 self._throttles[job.array_job_id] = running + 1
+
+    def _bounds(self) -> Bounds:
+        """Where limits are planned with, what is promised is its own bound."""
+        if self.settings.durations == "limit" or not self.settings.promised:
+            return Bounds(None, 0)
+        limits = replace(self.settings, durations="limit")
+        running = [j for j in self.obs.jobs if j.state.occupies]
+        profile = Profile(self.pool, self.obs.now_s, releases(running, self.obs.now_s, limits, {}))
+        for nodes, start_s, end_s in self.allowance.closures(self.obs.now_s):
+            profile.close(nodes, start_s, end_s)
+        return Bounds(profile, self.settings.max_slip_s)
 
     def asked(self, view: JobView) -> tuple[Shape, Allowed]:
         """What the job asks for, and where it may run if it starts when it becomes eligible."""
@@ -115,15 +143,18 @@ class Planner:
     def walk(self, ordered: Sequence[tuple[JobView, tuple[Term, ...]]]) -> None:
         """Give every job of the ordered queue its one decision."""
         if self.prior:
-            self.promises.stand((v, self._usable(v)) for v, _ in ordered if v.key in self.prior)
+            self.promises.stand(
+                (v, self._usable(v, p.held_s, p.shares), self._usable(v, p.bound_s, p.bound_shares))
+                for v, _ in ordered
+                if (p := self.prior.get(v.key)) is not None
+            )
         for rank, (view, terms) in enumerate(ordered):
             self.decisions[view.key] = self._decide(view, rank, terms)
 
-    def _usable(self, view: JobView) -> bool:
-        """Whether the promised nodes may still be used at the promised time."""
-        promise = self.prior[view.key]
-        allowed = self.allowance.of(view.job, promise.held_s, self.blocked.limit_s(view)).nodes
-        where = [self.pool.index.get(s.node, -1) for s in promise.shares]
+    def _usable(self, view: JobView, start_s: EpochS, shares: tuple[NodeShare, ...]) -> bool:
+        """Whether promised nodes may still be used at the promised time."""
+        allowed = self.allowance.of(view.job, start_s, self.blocked.limit_s(view)).nodes
+        where = [self.pool.index.get(s.node, -1) for s in shares]
         return all(i >= 0 and allowed[i] for i in where)
 
     # -- one job -------------------------------------------------------------------------
@@ -132,12 +163,12 @@ class Planner:
         shape, allowed = self.asked(view)
         memo = (shape.number, allowed.number)
         failed = self._failed.get(memo)
-        hole_s = self.promises.hole_s(view)
+        hole = Hole(view.duration_s, self.blocked.limit_s(view))
         if (
             failed is not None
-            and hole_s >= failed.hole_s
+            and hole.covers(failed.hole)
             and (failed.hopeless or not self.promises.wanted)
-            and view.key not in self.promises.tokens
+            and not self.promises.stands(view.key)
             and self.settings.kind != "none"
         ):
             return Decision(view.key, _verdict_of(failed.reasons), failed.reasons, rank, terms)
@@ -151,7 +182,7 @@ class Planner:
         token, given_back = self.promises.turn(view.key)
         if given_back:
             self._failed.clear()  # its room is free again for whoever comes now
-        tasks, placements, short = self._place_tasks(view, shape.demand, allowed, hole_s)
+        tasks, placements, short = self._place_tasks(view, shape.demand, allowed, hole)
         if tasks:
             self.starts += tasks
             first = placements[0]
@@ -164,10 +195,10 @@ class Planner:
             )  # fmt: skip
         if short is not None:
             return Decision(view.key, Verdict.WAIT, (short,), rank, terms)
-        decision = self._wait(view, shape, allowed, hole_s, token)
+        decision = self._wait(view, shape, allowed, token)
         if decision.start_s is None:
             hopeless = self.promises.wanted or decision.verdict is Verdict.NEVER
-            self._failed[memo] = Failure(hole_s, hopeless, decision.reasons)
+            self._failed[memo] = Failure(hole, hopeless, decision.reasons)
         return replace(decision, rank=rank, terms=terms)
 
     def _strict_block(self, view: JobView) -> JobKey | None:
@@ -178,16 +209,29 @@ class Planner:
                 return self._blocked_partitions[name]
         return None
 
-    def _occupy(self, view: JobView, placement: Placement, duration_s: int) -> Token:
+    def _occupy(self, view: JobView, placement: Placement, duration_s: int) -> list[Taken]:
         end_s = view.eligible_s + duration_s
-        token = self.profile.add(self.obs.now_s, end_s, placement.shares, started=True)
-        self.pool.take(placement.shares)
-        self.timeline.append(Release(end_s, placement.shares))
-        self.started.append((view, placement.shares))
-        return token
+        now_s, shares = self.obs.now_s, placement.shares
+        taken = [(self.profile, self.profile.add(now_s, end_s, shares, started=True))]
+        bounds = self.promises.bounds
+        bound = bounds.started(view.eligible_s + self.blocked.limit_s(view), shares)
+        if bound is not None and bounds.profile is not None:
+            taken.append((bounds.profile, bound))
+        self.pool.take(shares)
+        self.timeline.append(Release(end_s, shares))
+        self.started.append((view, shares))
+        return taken
+
+    def _open(self, view: JobView, hole: Hole, *, due: bool) -> Free:
+        """What may be taken without putting anybody off further than allowed."""
+        limits = self.promises.bounds.window(view.eligible_s + hole.limit_s)
+        if due and limits is not None:
+            return limits
+        planned = self.profile.window(view.eligible_s + hole.planned_s)
+        return planned if limits is None else planned.minimum(limits)
 
     def _place_tasks(
-        self, view: JobView, demand: Demand, allowed: Allowed, hole_s: int
+        self, view: JobView, demand: Demand, allowed: Allowed, hole: Hole
     ) -> tuple[int, list[Placement], Reason | None]:
         """Place the job, or as many tasks of an array as Slurm would start together.
 
@@ -198,18 +242,22 @@ class Planner:
             throttle = view.job.array_throttle
             return 0, [], reason("array_throttled", Stage.VIEW, throttle=throttle)
         mark = self.pool.checkpoint() if count > 1 else None
-        end_s = view.eligible_s + hole_s
-        placed, first, tokens = self._fill(
-            view, demand, allowed, count, hole_s, lambda: self.profile.window(end_s), ALTERNATIVES
-        )
+        for due in dict.fromkeys((False, count == 1 and self.promises.due(view.key))):
+            placed, first, taken = self._fill(
+                view, demand, allowed, count, hole.planned_s,
+                partial(self._open, view, hole, due=due), ALTERNATIVES,
+            )  # fmt: skip
+            if placed:
+                break
         if 0 < placed < count and self.blocked.held_back(demand, allowed):
             assert mark is not None
             self.pool.rollback(mark)
-            for token in tokens:
-                self.profile.remove(token)
-            del self.timeline[-len(tokens) :]
-            del self.started[-len(tokens) :]
-            key, _ = self.blocked.by(demand, allowed, end_s)
+            for profile, token in taken:
+                profile.remove(token)
+            steps = sum(profile is self.profile for profile, _ in taken)
+            del self.timeline[-steps:]
+            del self.started[-steps:]
+            key, _ = self.blocked.by(view, demand, allowed)
             return 0, [], reason(
                 "array_behind_fence", Stage.BACKFILL, fit=placed,
                 fence_job=key.job_id if key else None,
@@ -234,11 +282,11 @@ class Planner:
         duration_s: int,
         free_now: Callable[[], Free],
         alternatives: int = 0,
-    ) -> tuple[int, list[Placement], list[Token]]:
+    ) -> tuple[int, list[Placement], list[Taken]]:
         """Occupy room for up to ``count`` tasks: how many fit, the first one's placements, what
         was taken of the profile."""
         first: list[Placement] = []
-        placed, tokens = 0, list[Token]()
+        placed, used = 0, list[Taken]()
         while placed < count:
             free = free_now()
             found = place(
@@ -249,36 +297,32 @@ class Planner:
                 break
             first = first or found
             taken, placement = repeated(self.pool, free, demand, found[0], count - placed)
-            tokens.append(self._occupy(view, placement, duration_s))
+            used += self._occupy(view, placement, duration_s)
             placed += taken
-        return placed, first, tokens
+        return placed, first, used
 
     # -- a job that cannot start ---------------------------------------------------------
 
-    def _wait(
-        self, view: JobView, shape: Shape, allowed: Allowed, hole_s: int, token: Token | None
-    ) -> Decision:
+    def _wait(self, view: JobView, shape: Shape, allowed: Allowed, token: Token | None) -> Decision:
         never = self.blocked.never(shape.number, shape.demand, allowed)
         if never is not None:
             return Decision(view.key, Verdict.NEVER, (never,))
         for name in view.job.partitions:
             self._blocked_partitions.setdefault(name, view.key)
-        why = self.blocked.why(view, shape.demand, allowed, hole_s)
+        why = self.blocked.why(view, shape.demand, allowed)
         if not self.promises.wanted and token is None:
             return Decision(view.key, Verdict.WAIT, (why,))
-        made = self.promises.make(
-            view,
-            token,
-            lambda after_s: earliest(
-                self.profile,
-                self.allowance,
-                self.policy.placement,
-                view,
-                shape.demand,
-                limit_s=self.blocked.limit_s(view),
-                after_s=after_s,
-            ),
-        )
+        limit_s = self.blocked.limit_s(view)
+        search = partial(
+            earliest, self.profile, self.allowance, self.policy.placement, view, shape.demand,
+            view.duration_s, limit_s,
+        )  # fmt: skip
+        bounds = self.promises.bounds.profile or self.profile
+        search_bound = partial(
+            earliest, bounds, self.allowance, self.policy.placement, view, shape.demand,
+            limit_s, limit_s,
+        )  # fmt: skip
+        made = self.promises.make(view, token, search, search_bound)
         if made is None:
             return Decision(
                 view.key, Verdict.WAIT, (why, reason("no_release_helps", Stage.BACKFILL))
