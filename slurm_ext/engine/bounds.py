@@ -10,15 +10,18 @@ wrong all predictions are, its place is free by then.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from slurm_ext.model.decision import Placement
 from slurm_ext.model.job import JobKey, NodeShare
+from slurm_ext.model.observation import Observation
 from slurm_ext.model.units import EpochS
 
-from .pool import Free
+from .allow import Allowance
+from .pool import Free, Pool
 from .profile import Profile, Token
-from .settings import Promise
+from .settings import BackfillSettings, Promise
+from .timeline import releases
 
 Search = Callable[[EpochS], tuple[EpochS, Placement] | None]
 """The earliest start from a moment on, with nodes."""
@@ -90,3 +93,17 @@ class Bounds:
     def owner(self, start_s: EpochS) -> JobKey | None:
         """Whose place is kept from this moment on."""
         return next((k for k, t in self.tokens.items() if t.start_s == start_s), None)
+
+
+def bounds_of(
+    pool: Pool, obs: Observation, allowance: Allowance, settings: BackfillSettings
+) -> Bounds:
+    """The bounds of a walk that begins, with no place kept yet."""
+    if settings.durations == "limit" or not settings.promised:
+        return Bounds(None, 0)
+    limits = replace(settings, durations="limit")
+    running = [j for j in obs.jobs if j.state.occupies]
+    profile = Profile(pool, obs.now_s, releases(running, obs.now_s, limits, {}))
+    for nodes, start_s, end_s in allowance.closures(obs.now_s):
+        profile.close(nodes, start_s, end_s)
+    return Bounds(profile, settings.max_slip_s)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple
 
 from slurm_ext.model.decision import Decision, Fence, Placement, Reason, Stage, Term, Verdict
 from slurm_ext.model.job import JobKey, NodeShare
@@ -15,9 +14,10 @@ from slurm_ext.model.units import EpochS
 from .allow import Allowance, Allowed
 from .asked import Asked, Shape
 from .blocked import Blocked
-from .bounds import Bounds
+from .bounds import bounds_of
 from .earliest import earliest
 from .explain import bandwidth, reason
+from .failed import Failure, Hole
 from .policy import Policy
 from .pool import Demand, Free, Pool
 from .profile import Profile, Token
@@ -25,34 +25,12 @@ from .promises import Promises
 from .search import place, repeated
 from .settings import BackfillSettings, Promise
 from .steps import Release
-from .timeline import releases
 from .view import JobView
 
 ALTERNATIVES = 2
 
 Taken = tuple[Profile, Token]
 """What a start took, so that it can be given back."""
-
-
-class Hole(NamedTuple):
-    """What a job must fit into: its planned run time and, where that is less, its limit."""
-
-    planned_s: int
-    limit_s: int
-
-    def covers(self, other: Hole) -> bool:
-        return self.planned_s >= other.planned_s and self.limit_s >= other.limit_s
-
-
-class Failure(NamedTuple):
-    """Why a shape does not start now, with a run time and a limit of ``hole`` or more.
-
-    ``hopeless``: no later start was found either. What is free only shrinks during a walk.
-    """
-
-    hole: Hole
-    hopeless: bool
-    reasons: tuple[Reason, ...]
 
 
 @dataclass(slots=True)
@@ -84,24 +62,16 @@ class Planner:
         self.profile = Profile(self.pool, self.obs.now_s, self.timeline)
         for nodes, start_s, end_s in self.allowance.closures(self.obs.now_s):
             self.profile.close(nodes, start_s, end_s)
-        self.promises = Promises(self.profile, self.settings, self.prior, self._bounds())
+        self.promises = Promises(
+            self.profile, self.settings, self.prior,
+            bounds_of(self.pool, self.obs, self.allowance, self.settings),
+        )  # fmt: skip
         self.blocked = Blocked(self.pool, self.profile, self.allowance, self.promises)
         self._asked = Asked(self.pool, self.allowance, self.settings.default_limit_s)
         for job in self.obs.jobs:
             if job.array_job_id and job.state.occupies:
                 running = self._throttles.get(job.array_job_id, 0)
                 self._throttles[job.array_job_id] = running + 1
-
-    def _bounds(self) -> Bounds:
-        """Where limits are planned with, what is promised is its own bound."""
-        if self.settings.durations == "limit" or not self.settings.promised:
-            return Bounds(None, 0)
-        limits = replace(self.settings, durations="limit")
-        running = [j for j in self.obs.jobs if j.state.occupies]
-        profile = Profile(self.pool, self.obs.now_s, releases(running, self.obs.now_s, limits, {}))
-        for nodes, start_s, end_s in self.allowance.closures(self.obs.now_s):
-            profile.close(nodes, start_s, end_s)
-        return Bounds(profile, self.settings.max_slip_s)
 
     def asked(self, view: JobView) -> tuple[Shape, Allowed]:
         """What the job asks for, and where it may run if it starts when it becomes eligible."""
