@@ -128,10 +128,20 @@ def test_setup_makes_an_operator_and_takes_it_back(cluster: Slurm) -> None:
     assert probe(runner, user="nobody", uid=65534, slurm_user="root").admin_level == "None"
 
 
-@pytest.fixture
-def tiny(cluster: Slurm) -> str:
-    """A QOS of two GPUs in all that the user may use."""
-    return qos(cluster, "tiny", "GrpTRES=gres/gpu=2")
+@pytest.fixture(params=["qos", "association"])
+def tiny(request: pytest.FixtureRequest, cluster: Slurm) -> str:
+    """A QOS or an account of two GPUs in all that the user may use."""
+    cluster.clean()
+    if request.param == "qos":
+        return qos(cluster, "tiny", "GrpTRES=gres/gpu=2")
+    cluster.run("sacctmgr", "-i", "add", "account", "tight", "GrpTRES=gres/gpu=2")
+    cluster.run("sacctmgr", "-i", "add", "user", USER, "account=tight")
+    wait_for(
+        lambda: f"UserName={USER}" in cluster.run(
+            "scontrol", "show", "assoc_mgr", "accounts=tight", "flags=assoc").stdout,
+        20, "slurmctld knows the association",
+    )  # fmt: skip
+    return "--account=tight"
 
 
 def qos(cluster: Slurm, name: str, *settings: str) -> str:
@@ -176,7 +186,8 @@ def test_slurms_own_factors_rank_one_by_one(cluster: Slurm, tmp_path: Path) -> N
 
 
 def test_what_slurm_refuses_blocks_nobody(cluster: Slurm, tiny: str, tmp_path: Path) -> None:
-    """First in line, let go, refused by its QOS: its room goes to others until Slurm takes it."""
+    """First in line, let go, refused by its QOS or account: its room goes to others until Slurm
+    takes it."""
     one = ("--cpus-per-task=1", "--mem=100", "--begin=now+2")
     with Daemon(cluster, tmp_path / "d", policy__name="fifo", backfill__kind="none") as daemon:
         first = cluster.submit(tiny, *one, "--gpus-per-node=2", run_s=300, user=USER)
