@@ -198,7 +198,9 @@ class Planner:
         if due and limits is not None:
             return limits
         planned = self.profile.window(view.eligible_s + hole.planned_s)
-        return planned if limits is None else planned.minimum(limits)
+        if limits is None or limits is self.pool.free:  # nobody is promised more than is free now
+            return planned
+        return limits if planned is self.pool.free else planned.minimum(limits)
 
     def _place_tasks(
         self, view: JobView, demand: Demand, allowed: Allowed, hole: Hole

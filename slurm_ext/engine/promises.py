@@ -77,11 +77,12 @@ class Promises:
         self.bounds.give_back([key])
         if token is not None:
             return token, True
-        if not (self.tokens or self.bounds.tokens) or self.settings.kind != "easy":
+        earlier = [k for k in self.bounds.tokens if k not in self.made]
+        if not (self.tokens or earlier) or self.settings.kind != "easy":
             return None, False
         for other in self.tokens.values():
             self.profile.remove(other)
-        self.bounds.give_back(k for k in self.bounds.tokens if k not in self.made)
+        self.bounds.give_back(earlier)
         self.tokens.clear()
         return None, True
 
