@@ -75,8 +75,8 @@ def get(name: str) -> Policy:
     if name in known:
         return known[name]
     near = get_close_matches(name, known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise PolicyError(f"policy.name: unknown policy {name!r}{hint} Known: {', '.join(known)}")
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    raise PolicyError(f"policy.name: unknown policy {name!r}{hint}; known: {', '.join(known)}")
 
 
 def for_daemon(name: str, parameters: Mapping[str, object]) -> Policy:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from slurm_ext.engine.policy import reads_factors
 from slurm_ext.engine.settings import (
     BackfillSettings,
     Context,
@@ -26,6 +27,14 @@ from slurm_ext.policies import for_daemon
 
 from .annotations import Annotations
 from .config import Config, plain
+
+
+def wants_factors(config: Config) -> bool:
+    """Whether a look must show Slurm's own factors of each waiting job.
+
+    :raises PolicyError: unknown policy or parameter, or one that is only simulated.
+    """
+    return reads_factors(for_daemon(config.policy.name, config.policy.parameters).ordering)
 
 
 def context(

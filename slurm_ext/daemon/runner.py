@@ -28,8 +28,8 @@ from .annotations import AnnotationReader, Annotations
 from .apply import Applied, Tokens, apply
 from .attained import Attained
 from .config import Config
-from .context import context
 from .curves import Curves
+from .context import context, wants_factors
 from .estimates import BUDGET_ONCE_S, BUDGET_S, Estimator, HistoryState
 from .journal import Journal
 from .outcome import starts
@@ -141,8 +141,8 @@ class Runner:
         self.cycle += 1
         clock = _Stopwatch()
         first = self.last is None
-        factors = not self.dry_run and (first or self.cycle % FACTOR_LOOK_EVERY == 0)
-        obs = self.port.observe(site_factors=factors)
+        regular = not self.dry_run and (first or self.cycle % FACTOR_LOOK_EVERY == 0)
+        obs = self.port.observe(site_factors=regular or wants_factors(self.config))
         clock.lap("observe")
         if first:
             for finding in mismatches(self._topology, obs.nodes):

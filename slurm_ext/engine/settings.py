@@ -28,7 +28,8 @@ class BackfillSettings:
     the expected wait; 0: no such part).
 
     ``durations``: what holes are planned with, ``limit``, ``p50`` or ``p90`` of the estimates.
-    No job passes a promised one that could alone, by its limit, put it off beyond ``max_slip_s``.
+    All that pass a promised job put it off by no more than ``max_slip_s``, whatever the predictions
+    (:mod:`slurm_ext.engine.bounds`).
     ``forecast``: whether the start of every waiting job is forecast.
     """
 
@@ -125,7 +126,8 @@ class Promise(NamedTuple):
 
     ``first_s``: what was promised first; ``start_s``: what is planned now; ``held_s``: from when
     on the ``shares`` are kept for it (later than ``start_s`` only with slack). ``request``: for
-    what it was made; a job that asks for something else is promised anew.
+    what it was made; a job that asks for something else is promised anew. ``bound_s``: by when it
+    starts if all limits hold, on the ``bound_shares``; 0 where ``start_s`` goes by limits, too.
     """
 
     first_s: EpochS
@@ -133,6 +135,8 @@ class Promise(NamedTuple):
     held_s: EpochS
     shares: tuple[NodeShare, ...]
     request: Request
+    bound_s: EpochS = 0
+    bound_shares: tuple[NodeShare, ...] = ()
 
     @property
     def slip_s(self) -> int:

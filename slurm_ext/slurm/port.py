@@ -39,7 +39,8 @@ class SlurmPort(Protocol):
     def observe(self, *, site_factors: bool = False) -> Observation:
         """Jobs, nodes, partitions, reservations of one moment; all or an error.
 
-        ``site_factors`` also reads each pending job's SiteFactor (one more call).
+        ``site_factors`` also reads each pending job's SiteFactor and the factors of its priority
+        (one more call). Without ``sprio`` or with priority/basic jobs have neither.
         """
         ...
 

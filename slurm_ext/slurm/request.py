@@ -45,6 +45,7 @@ class RawRequest(NamedTuple):
     sockets_per_node: int = 0
     tmp_disk: bool = False
     seen: bool = True
+    segment: int = 0
 
 
 @lru_cache(maxsize=16384)
@@ -119,6 +120,7 @@ def _unplannable(raw: RawRequest, unreadable: bool) -> tuple[str, ...]:
         (raw.tasks_per_gpu > 0, "tasks_per_gpu"),
         (raw.sockets_per_node > 0, "sockets_per_node"),
         (raw.tmp_disk, "tmp_disk"),
+        (raw.segment > 0, "segment"),
         (raw.exclusive not in ("", "NODE"), f"exclusive_{raw.exclusive.lower()}"),
         (any(sign in raw.features for sign in "|[*("), "features_expression"),
         (unreadable, "unreadable"),

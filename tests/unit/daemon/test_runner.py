@@ -63,6 +63,27 @@ def test_two_cycles_take_hold_and_release_with_a_pin(journal: Journal) -> None:
     assert fake.obs.jobs[0].request.required_nodes == ("n1",)
 
 
+@pytest.mark.parametrize(
+    ("parameters", "asked"),
+    [({}, [True, False]), ({"weight_fair_share": 1.0}, [True, True])],
+)
+def test_slurms_factors_are_read_only_for_a_policy_that_weighs_them(
+    journal: Journal, parameters: dict[str, float], asked: list[bool]
+) -> None:
+    seen: list[bool] = []
+
+    class Asked(FakeSlurm):
+        def observe(self, *, site_factors: bool = False) -> Observation:
+            seen.append(site_factors)
+            return super().observe(site_factors=site_factors)
+
+    settings = {"policy.name": "multifactor", "policy.parameters": parameters}
+    daemon = Runner(config(**settings), Asked(now_obs([job(1)])), journal)
+    daemon.run()
+    daemon.run()
+    assert seen == asked
+
+
 def test_intents_are_committed_before_anything_is_sent(journal: Journal) -> None:
     fake = FakeSlurm(now_obs([job(1, gpus=8)]))
     seen: list[int] = []
