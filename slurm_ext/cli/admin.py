@@ -42,7 +42,11 @@ def add_parser(verbs: Any) -> None:
     pause.add_argument("--hours", type=hours, help="resume by itself after so many hours")
     pause.add_argument("--why", default="", help="shown in status")
     pause.set_defaults(run=run_pause)
-    resume = verbs.add_parser("resume", help="end a pause", description="End a pause.")
+    resume = verbs.add_parser(
+        "resume", help="end a pause",
+        description="End a pause: from the next cycle on the configured modes are in force.",
+        epilog="example: slurm-ext resume",
+    )  # fmt: skip
     resume.set_defaults(run=run_resume)
     again = verbs.add_parser(
         "reload", help="make the daemon read its configuration again",

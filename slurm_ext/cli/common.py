@@ -9,7 +9,7 @@ import os
 import pwd
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,19 @@ def add_config_options(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides",
         help="override one key for this call, e.g. --set mode=enforce (repeatable)",
     )  # fmt: skip
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """A type of argparse: whole numbers from ``least`` on."""
+
+    def number(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{text} is less than {least}")
+        return value
+
+    number.__name__ = "whole number"  # argparse says: invalid whole number value
+    return number
 
 
 def read_config(args: argparse.Namespace) -> Config:
