@@ -29,7 +29,8 @@ from .config import Config
 from .journal import Journal
 from .lock import DaemonLock, Heartbeat
 from .logs import configure
-from .metrics import Metrics, TcpMetrics, available
+from .metrics import Metrics, available
+from .metrics_port import TcpMetrics
 from .publish import Publisher
 from .recover import fail_open
 from .runner import CycleResult, Runner
