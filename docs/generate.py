@@ -13,10 +13,13 @@ from typing import Any
 DOCS = Path(__file__).resolve().parent
 sys.path[:0] = [str(DOCS), str(DOCS.parent)]
 
+import dashboard  # noqa: E402
 import manpages  # noqa: E402
 
 from slurm_ext.daemon.config_hints import SCHEMA, unit_of  # noqa: E402
 from slurm_ext.daemon.config_render import allowed, toml  # noqa: E402
+from slurm_ext.daemon.metrics import Metrics  # noqa: E402
+from slurm_ext.daemon.metrics_calls import LABELS, Calls  # noqa: E402
 
 Plain = dict[str, Any]
 NOTE = "<!-- Written by docs/generate.py: change what it is made from, not this page. -->\n"
@@ -69,10 +72,38 @@ def _table(keys: dict[str, Plain]) -> list[str]:
     return lines
 
 
+METRICS = """\
+# Metrics
+
+Of `/metrics`, see [monitoring](monitoring.md). Sizes are classes of GPUs of a job. Histograms also
+have `_bucket`, `_sum` and `_count`. A labelled series appears when it is first counted.
+
+| metric | kind | labels | |
+|---|---|---|---|
+"""
+
+
+def metrics() -> str:
+    """The list of all metrics, from the registry."""
+    found = {}
+    for collector in Metrics().registry._collector_to_names:
+        labels = LABELS if isinstance(collector, Calls) else collector._labelnames
+        for family in collector.collect():
+            found[family.name] = (family.type, labels, family.documentation)
+    lines = []
+    for name, (kind, labels, text) in sorted(found.items()):
+        shown = f"{name}_total" if kind == "counter" else f"{name}_info" if kind == "info" else name
+        marks = ", ".join(f"`{label}`" for label in labels)
+        lines.append(f"| `{shown}` | {kind} | {marks} | {text} |")
+    return NOTE + METRICS + "\n".join(lines) + "\n"
+
+
 def pages() -> dict[Path, str]:
     """Every generated file with what it should hold."""
     return {
         DOCS / "configuration.md": configuration(),
+        DOCS / "metrics.md": metrics(),
+        DOCS / "monitoring" / "dashboard.json": dashboard.dashboard(),
         DOCS / "man" / "slurm-ext.1": manpages.commands(),
         DOCS / "man" / "slurm_ext.toml.5": manpages.configuration(),
     }

@@ -77,7 +77,7 @@ class Metrics:
         self._wait = histogram("wait_seconds", "Submit to start", WAITS_S, "size")
         self._late = histogram("start_delay_seconds", "Let go to seen running", WAITS_S)
         self._jct = histogram("job_completion_seconds", "Submit to end", WAITS_S, "size")
-        self._kept = counter("promises_kept", "Promised jobs seen running, by outcome", "outcome")
+        self._kept = counter("promises", "Promised jobs seen running, by outcome", "outcome")
         self._late_s = counter("promises_late_seconds", "Seconds by which promises were missed")
         self._coverage = gauge(
             "prediction_coverage_ratio", "Share of last week's run times within P10 to P90 (0.8)"

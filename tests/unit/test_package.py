@@ -60,9 +60,12 @@ def test_the_wheel_has_one_top_level_name(wheel: list[str]) -> None:
     assert {t for t in tops if not t.endswith((".dist-info", ".data"))} == {"slurm_ext"}
 
 
-def test_the_wheel_has_the_man_pages(wheel: list[str]) -> None:
+def test_the_wheel_has_man_pages_and_what_monitoring_needs(wheel: list[str]) -> None:
     pages = {name.partition(".data/data/")[2] for name in wheel if ".data/" in name}
-    assert pages == {"share/man/man1/slurm-ext.1", "share/man/man5/slurm_ext.toml.5"}
+    assert pages == {
+        "share/man/man1/slurm-ext.1", "share/man/man5/slurm_ext.toml.5",
+        "share/slurm-ext/alerts.yml", "share/slurm-ext/dashboard.json",
+    }  # fmt: skip
 
 
 def test_a_source_archive_gives_the_same_wheel(

@@ -123,7 +123,7 @@ def test_promises_count_by_what_became_of_them(tmp_path: Path) -> None:
     started = replace(job(2, gpus=8, submit=now - 50, on={"n1": 8}), start_s=now + 300)
     later = observation([node("n1", used=range(8))], [started], now=now + 301)
     run(metrics, tmp_path, blocked, later)
-    assert read(metrics, "promises_kept_total", outcome="late") == 1
+    assert read(metrics, "promises_total", outcome="late") == 1
     assert read(metrics, "promises_late_seconds_total") > 0
 
 
