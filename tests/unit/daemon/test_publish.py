@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import socket
 import time
 from contextlib import suppress
@@ -11,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.daemon import httpd
+from slurm_ext.daemon import httpd, views
 from slurm_ext.daemon.client import ask
 from slurm_ext.daemon.config import load
 from slurm_ext.daemon.httpd import Ask
-from slurm_ext.daemon.publish import SOCKET_NAME, Publisher
+from slurm_ext.daemon.publish import KEPT_VIEWS, SOCKET_NAME, Publisher, _Published
 from slurm_ext.daemon.runner import Runner
 from slurm_ext.daemon.snapshot import snapshot
+from slurm_ext.daemon.views import View
 from slurm_ext.errors import SlurmExtError
 from tests.builders import job, node, observation
 from tests.fake import FakeSlurm
@@ -186,3 +188,56 @@ def connected(directory: Path) -> socket.socket:
     client.settimeout(10)
     client.connect(str(directory / SOCKET_NAME))
     return client
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        (b"GET /v1/jobs?" + b"x" * 200_000 + b" HTTP/1.0\r\n\r\n", 414),
+        (b"GET /healthz HTTP/1.0\r\nX: " + b"x" * 200_000 + b"\r\n\r\n", 431),
+        (b"GET /healthz HTTP/1.0\r\n" + b"A: b\r\n" * 300 + b"\r\n", 431),
+        (b"BREW /healthz HTTP/1.0\r\n\r\n", 501),
+        (b"GET / x y HTTP/1.0\r\n\r\n", 400),
+        (b"POST / HTTP/1.0\r\nContent-Length: 900000\r\n\r\n" + b"x" * 900_000, 413),
+    ],
+)
+def test_what_is_too_long_or_odd_is_refused_in_json(
+    tmp_path: Path, asked: bytes, status: int
+) -> None:
+    with Publisher(tmp_path), connected(tmp_path) as client:
+        client.sendall(asked)
+        response = http.client.HTTPResponse(client)
+        response.begin()
+        said = json.loads(response.read())
+    assert (response.status, list(said)) == (status, ["error"])
+
+
+def test_odd_questions_do_not_encode_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[object] = []
+    plain = views._encoded
+
+    def count(value: object) -> bytes:
+        encoded.append(value)
+        return plain(value)
+
+    monkeypatch.setattr(views, "_encoded", count)
+    with Publisher(tmp_path) as publisher:
+        put(publisher)
+        for i in range(50):
+            assert len(ask(tmp_path, f"/v1/status?limit={i}&x={i}")["jobs"]) == min(i, 3)
+            assert len(ask(tmp_path, f"/v1/jobs?limit={i}")) == min(i, 3)
+    assert len(encoded) == 3 + 1  # the jobs, and the rest
+
+
+def test_views_of_many_users_are_kept_up_to_a_number() -> None:
+    made: list[int] = []
+    published = _Published(lambda: {"cycle": 1}, 1)
+
+    def make(snapshot: Plain) -> View:
+        made.append(1)
+        return View(snapshot, None)
+
+    for user in [*range(KEPT_VIEWS + 1), KEPT_VIEWS, 0]:
+        published.view((f"u{user}", 0), make)
+    assert len(made) == KEPT_VIEWS + 2
+    assert len(published._views) == KEPT_VIEWS
