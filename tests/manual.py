@@ -72,3 +72,34 @@ def parse(words: tuple[str, ...]) -> None:
     args = build_parser().parse_args(submit.shielded(words) if words[0] == "submit" else words)
     if hasattr(args, "config"):
         load(Path("/dev/null"), parse_overrides(args.overrides))
+
+
+LIVE = (
+    "doctor", "plan", "status", "why", "frag", "forecast", "snapshot", "replay", "pause", "resume",
+    "reload", "annotate explain", "top --once", "config", "history sync", "history fit",
+    "history report", "history predict", "requeue",
+)  # fmt: skip
+"""How commands begin that can be run on a test cluster. Others need files of the reader's own,
+change the host, or run for ever."""
+
+
+def live_commands(waiting: int, running: int) -> list[tuple[str, ...]]:
+    """The manual's commands for a cluster with a daemon, placeholders filled in, in an order that
+    works: a snapshot is written before it is read, what stops a job comes last."""
+    found = []
+    for words in commands([line for path in PAGES for line in shell_lines(path.read_text())]):
+        text = " ".join(words)
+        named_only = text in ("why", "requeue")
+        if "--help" in words or named_only or not text.startswith(LIVE):
+            continue
+        job = str(running if words[0] in ("requeue", "annotate") else waiting)
+        filled = {"JOB": job, "JOBID": job, "FILE": "fault.json.gz"}
+        found.append(tuple(filled.get(word, word) for word in words))
+    late = ("replay", "pause", "resume", "history fit", "history report", "history predict",
+            "requeue")  # fmt: skip
+    order = {begin: i for i, begin in enumerate(late, 1)}
+
+    def place(words: tuple[str, ...]) -> int:
+        return next((i for begin, i in order.items() if " ".join(words).startswith(begin)), 0)
+
+    return sorted(dict.fromkeys(found), key=place)
