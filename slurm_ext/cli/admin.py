@@ -11,10 +11,10 @@ from typing import Any
 from slurm_ext.daemon import requeue
 from slurm_ext.daemon.client import listens, tell
 from slurm_ext.daemon.config import Config
+from slurm_ext.daemon.directory import make_directory
 from slurm_ext.daemon.journal import Journal
 from slurm_ext.daemon.lock import DaemonLock, read_heartbeat
 from slurm_ext.daemon.recover import fail_open
-from slurm_ext.daemon.service import make_directory
 from slurm_ext.errors import JournalError, LockedError, SlurmExtError
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.slurm.port import SlurmPort

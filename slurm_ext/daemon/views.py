@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from functools import cached_property
 from typing import Any
 
@@ -18,24 +19,31 @@ class View:
 
     def __init__(self, data: Plain, failure: Plain | None) -> None:
         self._data, self._failure = data, failure
+        self._lines: list[bytes] = []
+        self._lock = threading.Lock()
 
     def status(self, limit: int | None) -> bytes:
         """The whole snapshot with at most ``limit`` jobs, the first in rank."""
         if "jobs" not in self._data:
             return self._head
-        if limit is None or limit >= len(self._jobs):
+        in_all = len(self._data["jobs"])
+        if limit is None or limit >= in_all:
             return b'{"jobs": ' + self.jobs(None) + b", " + self._head[1:]
-        in_all = b'"jobs_in_all": %d, ' % len(self._jobs)
-        return b'{"jobs": ' + self.jobs(limit) + b", " + in_all + self._head[1:]
+        told = b'"jobs_in_all": %d, ' % in_all
+        return b'{"jobs": ' + self.jobs(limit) + b", " + told + self._head[1:]
 
     def jobs(self, limit: int | None) -> bytes:
         """The first ``limit`` jobs in rank, or all."""
-        return b"[" + b", ".join(self._jobs[:limit]) + b"]"
+        jobs = self._data.get("jobs", [])
+        wanted = jobs[:limit]
+        with self._lock:
+            self._lines += map(_encoded, wanted[len(self._lines) :])
+            return b"[" + b", ".join(self._lines[: len(wanted)]) + b"]"
 
     def job(self, name: str) -> bytes | None:
         """The job of an id or address."""
         at = self._places.get(name)
-        return None if at is None else self._jobs[at]
+        return None if at is None else _encoded(self._data["jobs"][at])
 
     @cached_property
     def nodes(self) -> bytes:
@@ -51,10 +59,6 @@ class View:
     def _head(self) -> bytes:
         rest = {name: value for name, value in self._data.items() if name != "jobs"}
         return _encoded({**rest, "failure": self._failure})
-
-    @cached_property
-    def _jobs(self) -> tuple[bytes, ...]:
-        return tuple(_encoded(job) for job in self._data.get("jobs", []))
 
     @cached_property
     def _places(self) -> dict[str, int]:
