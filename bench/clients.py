@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 import urllib.request
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from decide import build
 
 from slurm_ext.daemon.config import load
+from slurm_ext.daemon.logs import configure
 from slurm_ext.daemon.runner import CycleResult
 from slurm_ext.daemon.service import Service
 from slurm_ext.model.observation import Observation
@@ -33,6 +35,7 @@ from slurm_ext.tui.app import Feed
 from tests.fake import FakeSlurm
 
 PORT = 19817
+URL = f"http://127.0.0.1:{PORT}/metrics"
 
 
 class Growing(FakeSlurm):
@@ -50,7 +53,9 @@ def serve(name: str, jobs: int, nodes: int, every_s: float, cycles: int, out: Pa
     config = load(Path("/dev/null"), {
         "state.dir": name, "state.run_dir": name, "cycle.interval_s": every_s,
         "cycle.min_interval_s": every_s, "metrics.port": PORT,
+        "log.level": "error", "history.use": False,
     })  # fmt: skip
+    configure(config.log.level, config.log.format)
     with out.open("w", buffering=1) as file:
 
         def note(result: CycleResult) -> None:
@@ -74,9 +79,9 @@ def watch(name: str, views: int, wanted: threading.Event, answers: list[int]) ->
     def scrape() -> None:
         while True:
             wanted.wait()
-            with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/metrics") as answer:
+            with suppress(OSError), urllib.request.urlopen(URL) as answer:
                 answer.read()
-            answers[1] += 1
+                answers[1] += 1
             time.sleep(1.0)
 
     for target in [view] * views + [scrape]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from slurm_ext.daemon import httpd, views
-from slurm_ext.daemon.client import ask
+from slurm_ext.daemon.client import ask, ask_if_new
 from slurm_ext.daemon.config import load
 from slurm_ext.daemon.httpd import Ask
 from slurm_ext.daemon.publish import KEPT_VIEWS, SOCKET_NAME, Publisher, _Published
@@ -21,6 +21,7 @@ from slurm_ext.daemon.runner import Runner
 from slurm_ext.daemon.snapshot import snapshot
 from slurm_ext.daemon.views import View
 from slurm_ext.errors import SlurmExtError
+from slurm_ext.tui.app import Feed
 from tests.builders import job, node, observation
 from tests.fake import FakeSlurm
 
@@ -241,3 +242,31 @@ def test_views_of_many_users_are_kept_up_to_a_number() -> None:
         published.view((f"u{user}", 0), make)
     assert len(made) == KEPT_VIEWS + 2
     assert len(published._views) == KEPT_VIEWS
+
+
+def test_a_view_that_has_the_newest_cycle_is_sent_nothing(tmp_path: Path) -> None:
+    with Publisher(tmp_path) as publisher:
+        put(publisher, cycle=4)
+        etag, first = ask_if_new(tmp_path, "/v1/status", "")
+        assert first["jobs"]
+        assert ask_if_new(tmp_path, "/v1/status", etag) == (etag, None)
+        publisher.failed("slurmctld is down", 7)
+        assert ask_if_new(tmp_path, "/v1/status", etag)[1]["failure"]["at_s"] == 7
+
+
+def test_the_live_view_keeps_what_it_has_and_starts_anew_with_another_daemon(
+    tmp_path: Path,
+) -> None:
+    feed = Feed(tmp_path, 1.0)
+    with Publisher(tmp_path) as publisher:
+        put(publisher, cycle=4)
+        feed.look()
+        shown = feed.data
+        feed.look()
+        assert feed.data is shown
+    feed.look()
+    assert "no daemon answers" in feed.error
+    with Publisher(tmp_path) as publisher:
+        put(publisher, cycle=4)
+        feed.look()
+        assert (feed.error, feed.data is shown) == ("", False)
