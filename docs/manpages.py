@@ -72,7 +72,7 @@ def commands() -> str:
             out += _verb(words, verb)
     out += [
         ".SH EXIT STATUS",
-        text(EXIT_CODES.replace("exit codes: ", "").replace("\n", " ") + "."),
+        text(EXIT_CODES.replace("exit codes: ", "") + "."),
     ]
     for title, rows in (("SIGNALS", SIGNALS), ("FILES", FILES), ("ENVIRONMENT", ENVIRONMENT)):
         out.append(f".SH {title}")

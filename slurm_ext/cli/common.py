@@ -23,10 +23,11 @@ from slurm_ext.slurm.choose import RestSettings, open_port
 from slurm_ext.slurm.fallback import Fallback
 from slurm_ext.slurm.port import SlurmPort
 
-EXIT_CODES = """\
-exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 Slurm does not answer,
-4 Slurm refused, 5 another daemon holds the lock, 6 journal unusable, 7 policy unusable,
-8 history unusable"""
+EXIT_CODES = (
+    "exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 Slurm does not answer, "
+    "4 Slurm refused, 5 another daemon holds the lock, 6 journal unusable, 7 policy unusable, "
+    "8 history unusable"
+)
 
 
 def add_config_options(parser: argparse.ArgumentParser) -> None:

@@ -22,9 +22,10 @@ from .history_store import stored
 if TYPE_CHECKING:
     from slurm_ext.accounting.sync import SyncReport
 
-EXIT_CODES = """\
-exit codes: 0 done, 1 failed (nothing to show), 2 wrong usage, 3 Slurm or slurmdbd does not answer
-(what is stored is kept), 4 sacct refused, 8 history or artefact cannot be used"""
+EXIT_CODES = (
+    "exit codes: 0 done, 1 failed (nothing to show), 2 wrong usage, 3 Slurm or slurmdbd does not "
+    "answer (what is stored is kept), 4 sacct refused, 8 history or artefact cannot be used"
+)
 
 
 EXAMPLES = {
