@@ -48,7 +48,9 @@ class Publisher:
         self._current = _Published(lambda: {"cycle": 0}, 0)
         self._error: Plain | None = None
         self._cycles: list[Plain] = []
-        mode = 0o666 if open_to_all else 0o600
+        # Named operators need the file to be open, too; who they are tells the kernel.
+        mode = 0o666 if open_to_all or operators else 0o600
+        self._open_to_all = open_to_all
         self._server = UnixServer(run_dir / SOCKET_NAME, mode, self._answer)
 
     def publish(self, make: Callable[[], Plain], cycle: int, summary: Plain) -> None:
@@ -77,6 +79,9 @@ class Publisher:
     def _answer(self, ask: Ask) -> Reply:
         if ask.method != "GET":
             return as_json(405, {"error": "this socket is read-only; see the admin socket"})
+        who = viewer(ask.connection, self._operators)
+        if not (self._open_to_all or who.operator):
+            return as_json(403, {"error": "only root, the daemon's user and status.operators"})
         where = urlsplit(ask.path)
         if where.path == "/healthz":
             return self._health()
@@ -84,7 +89,6 @@ class Publisher:
             return metrics_reply(self._metrics())
         if where.path == "/v1/schema":
             return Reply(200, schema())
-        who = viewer(ask.connection, self._operators)
         return self._answer_from(where.path, where.query, who, ask.etag)
 
     def _health(self) -> Reply:

@@ -8,11 +8,12 @@ import socket
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from slurm_ext.daemon import httpd, views
+from slurm_ext.daemon import access, httpd, views
 from slurm_ext.daemon.client import ask, ask_if_new
 from slurm_ext.daemon.config import load
 from slurm_ext.daemon.httpd import Ask
@@ -270,3 +271,20 @@ def test_the_live_view_keeps_what_it_has_and_starts_anew_with_another_daemon(
         put(publisher, cycle=4)
         feed.look()
         assert (feed.error, feed.data is shown) == ("", False)
+
+
+def test_named_operators_may_ask_and_others_may_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users = {1: "alice", 2: "bob"}
+    monkeypatch.setattr(access, "peer_uid", lambda connection: asking[0])
+    monkeypatch.setattr(access.pwd, "getpwuid", lambda uid: SimpleNamespace(pw_name=users[uid]))
+    asking = [1]
+    with Publisher(tmp_path, operators=("alice",)) as publisher:
+        put(publisher)
+        assert (tmp_path / SOCKET_NAME).stat().st_mode & 0o777 == 0o666
+        assert ask(tmp_path, "/v1/status")["jobs"]
+        asking[0] = 2
+        for path in ("/v1/status", "/metrics", "/healthz"):
+            with pytest.raises(SlurmExtError, match=r"status\.operators"):
+                ask(tmp_path, path)
