@@ -82,8 +82,8 @@ class Metrics:
         self._coverage = gauge(
             "prediction_coverage_ratio", "Share of last week's run times within P10 to P90 (0.8)"
         )
-        self._requeues = counter("requeues", "Running jobs seen queued again, whoever did it")
-        self._lost = counter(
+        self._seen_requeues = counter("requeues", "Running jobs seen queued again, whoever did it")
+        self._requeued_gpu_s = counter(
             "requeued_gpu_seconds", "GPU time of runs that were requeued; lost but for checkpoints"
         )
         self._info = Info("slurm_ext_build", "Versions and policy", registry=registry)
@@ -214,8 +214,8 @@ class Metrics:
         seen = self._runs.look(result.observation.jobs, result.observation.now_s)
         for gpus, seconds in seen.ended:
             self._jct.labels(size_of(gpus)).observe(seconds)
-        self._requeues.inc(seen.requeues)
-        self._lost.inc(seen.lost_gpu_s)
+        self._seen_requeues.inc(seen.requeues)
+        self._requeued_gpu_s.inc(seen.lost_gpu_s)
 
 
 def available() -> Metrics | None:
