@@ -18,13 +18,17 @@ from tests.manual import live_commands
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
 
 DOCKER = Path(__file__).resolve().parents[2] / "docker"
-NAME = "slurm-ext-{suite}_{host}_1"
 
 
 def docker_works() -> bool:
-    if shutil.which("docker") is None or shutil.which("docker-compose") is None:
+    if shutil.which("docker") is None:
         return False
-    return subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0
+
+    def answers(*words: str) -> bool:
+        return subprocess.run(["docker", *words], capture_output=True, check=False).returncode == 0
+
+    has_compose = shutil.which("docker-compose") is not None or answers("compose", "version")
+    return has_compose and answers("info")
 
 
 class Containers:
@@ -32,6 +36,7 @@ class Containers:
 
     def __init__(self, suite: str) -> None:
         self.suite = suite
+        self._ids: dict[str, str] = {}
 
     def make(self, verb: str, *words: str, check: bool = True) -> str:
         done = subprocess.run(
@@ -58,7 +63,15 @@ class Containers:
         subprocess.run(["docker", *words], check=True, capture_output=True, timeout=120)
 
     def container(self, host: str) -> str:
-        return NAME.format(suite=self.suite, host=host)
+        """Its id, also while it does not run; names differ between versions of compose."""
+        if host not in self._ids:
+            labels = (f"project=slurm-ext-{self.suite}", f"service={host}")
+            filters = [f"--filter=label=com.docker.compose.{label}" for label in labels]
+            shown = subprocess.run(
+                ["docker", "ps", "-aq", *filters], check=True, capture_output=True, text=True
+            ).stdout
+            (self._ids[host],) = shown.split()
+        return self._ids[host]
 
     def submit(self, *words: str, run_s: int = 1, user: str = "alice") -> int:
         said = self.on(
