@@ -74,12 +74,15 @@ class Containers:
         return self._ids[host]
 
     def submit(self, *words: str, run_s: int = 1, user: str = "alice") -> int:
-        said = self.on(
-            "login", "setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups",
-            "env", "-C", "/tmp", "sbatch", "--parsable", "-o", "/dev/null", "-c", "2", "-t", "5",
-            *words, f"--wrap=sleep {run_s}",
-        )  # fmt: skip
+        options = ("--parsable", "-o", "/dev/null", "-c", "2", "-t", "5", *words)
+        code, said = self.try_sbatch(*options, f"--wrap=sleep {run_s}", user=user)
+        assert code == 0, said
         return int(said.strip())
+
+    def try_sbatch(self, *words: str, user: str = "alice") -> tuple[int, str]:
+        """Exit code of sbatch for a user of the login host, and what it said."""
+        as_user = ("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups")
+        return self.ask("login", *as_user, "env", "-C", "/tmp", "sbatch", *words)
 
     def state(self, job_id: int) -> str:
         shown = self.on("login", "sacct", "-nPX", "-j", str(job_id), "-o", "State")
@@ -113,6 +116,8 @@ def cluster() -> Iterator[Containers]:
     found.make("down", check=False)
     try:
         found.make("up")
+        # Healthy parts may still lack what they hear from each other, such as users' accounts.
+        wait("a user may submit", lambda: found.try_sbatch("--test-only", "--wrap=true")[0] == 0)
         yield found
     finally:
         found.make("down", check=False)
