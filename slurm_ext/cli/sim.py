@@ -35,21 +35,36 @@ from slurm_ext.sim.scenario import run as run_scenario
 from slurm_ext.sim.settings import PROMPT, SlurmSettings
 from slurm_ext.sim.workload import Workload
 
-from .common import parse_overrides
+from .common import at_least, parse_overrides
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Register ``sim`` with its verbs."""
-    parser = subparsers.add_parser("sim", help="simulate workloads under policies")
+    parser = subparsers.add_parser(
+        "sim", help="simulate workloads under policies",
+        description="The decision core on simulated time: traces and made-up workloads under any "
+        "policy, beside a simulated Slurm.",
+        epilog="example: slurm-ext sim compare --trace demo --cluster 4x8 --policies sjf,stock",
+    )  # fmt: skip
     verbs = parser.add_subparsers(dest="sim_verb", required=True, metavar="VERB")
-    one = verbs.add_parser("run", help="one policy on one workload")
+    one = verbs.add_parser(
+        "run", help="one policy on one workload",
+        description="Waits, completion times, use and fragmentation of one policy.",
+        epilog="example: slurm-ext sim run --policy sjf --trace demo --cluster 4x8",
+    )  # fmt: skip
     _workload_options(one)
     _scenario_options(one)
-    one.add_argument("--policy", default="fifo")
-    one.add_argument("--backfill", choices=BACKFILLS, default="easy")
+    one.add_argument("--policy", default="fifo", help="as policy list names it (fifo)")
+    one.add_argument("--backfill", choices=BACKFILLS, default="easy",
+                     help="who may pass a blocked job (easy)")  # fmt: skip
     one.add_argument("--driver", choices=DRIVERS, default="ideal", help=_DRIVER_HELP)
     one.add_argument("--jobs-csv", type=Path, metavar="FILE", help="one line a job")
-    several = verbs.add_parser("compare", help="several policies on the same workloads")
+    several = verbs.add_parser(
+        "compare", help="several policies on the same workloads",
+        description="A table with a line a policy; as a page with plots with --html.",
+        epilog="example: slurm-ext sim compare --trace demo --cluster 4x8 --policies sjf,stock\n"
+        "example: slurm-ext sim compare --cluster 8x8 --policies sjf,tiresias --seeds 1,2",
+    )  # fmt: skip
     _workload_options(several)
     _scenario_options(several)
     several.add_argument(
@@ -57,11 +72,15 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="policies, each with an optional backfill; 'stock' is Slurm alone",
     )  # fmt: skip
     several.add_argument("--drivers", default="ideal", metavar="D,E", help=_DRIVER_HELP)
-    made = verbs.add_parser("generate", help="write a seeded synthetic workload")
+    made = verbs.add_parser(
+        "generate", help="write a seeded synthetic workload",
+        description="A workload as CSV, the same for the same seed.",
+        epilog="example: slurm-ext sim generate --jobs 1000 --seed 7 -o workload.csv",
+    )  # fmt: skip
     _shape_options(made)
     made.add_argument("--cluster", default="32x8", help=_CLUSTER_HELP)
-    made.add_argument("--seed", type=int, default=1)
-    made.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
+    made.add_argument("--seed", type=int, default=1, help="another seed, other jobs (1)")
+    made.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="CSV")
     parser.set_defaults(run=run)
 
 
@@ -78,11 +97,12 @@ def _workload_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--format", default="", choices=["", *traces.FORMATS], help="guessed if empty"
     )
-    group.add_argument("--on-bad", choices=["skip", "stop"], default="skip")
-    group.add_argument("--head", type=int, metavar="N", help="the first N jobs only")
+    group.add_argument("--on-bad", choices=["skip", "stop"], default="skip",
+                       help="what to do with a record that cannot be used (skip)")  # fmt: skip
+    group.add_argument("--head", type=at_least(1), metavar="N", help="the first N jobs only")
     group.add_argument("--limits", choices=["requested", "exact"], default="requested",
                        help="exact: limits equal run times, as with an oracle")  # fmt: skip
-    group.add_argument("--default-limit-s", type=int, default=7 * 86_400, metavar="S",
+    group.add_argument("--default-limit-s", type=at_least(1), default=7 * 86_400, metavar="S",
                        help="for jobs without a limit")  # fmt: skip
     group.add_argument("--seeds", default="1", metavar="1,2,3", help="of generated workloads")
     _shape_options(group)
@@ -93,16 +113,16 @@ def _shape_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup) ->
     parser.add_argument("--load", type=float, default=0.9, help="GPU time asked for / there is")
     parser.add_argument("--capes", choices=list(ARRIVALS), metavar="CONTENTION",
                         help="jobs of Capes et al., 64 GPUs: extreme, moderate, none")  # fmt: skip
-    parser.add_argument("--capes-gpus", type=int, default=8, metavar="N",
+    parser.add_argument("--capes-gpus", type=at_least(1), default=8, metavar="N",
                         help="with --capes: what each job asks for")  # fmt: skip
 
 
 def _scenario_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("cluster and scheduler")
     group.add_argument("--cluster", default="32x8", help=_CLUSTER_HELP)
-    group.add_argument("--round-s", type=int, default=-1, metavar="S",
+    group.add_argument("--round-s", type=at_least(-1), default=-1, metavar="S",
                        help="driver ideal: decide that often; 0: at every change")  # fmt: skip
-    group.add_argument("--round-start-s", type=int, default=0, metavar="S",
+    group.add_argument("--round-start-s", type=at_least(0), default=0, metavar="S",
                        help="when the first round begins")  # fmt: skip
     group.add_argument("--fast", action="store_true", help="no whole decision while all jobs fit")
     group.add_argument("--stamp-rounds", action="store_true",
@@ -113,12 +133,14 @@ def _scenario_options(parser: argparse.ArgumentParser) -> None:
                        help="driver ideal: what jobs are expected to run")  # fmt: skip
     group.add_argument("--lossless", action="store_true",
                        help="a job that is stopped saves its work first")  # fmt: skip
-    group.add_argument("--restart-s", type=int, metavar="S",
+    group.add_argument("--restart-s", type=at_least(0), metavar="S",
                        help="cost of a restart for all jobs; else the trace's")  # fmt: skip
     group.add_argument("--set", action="append", default=[], dest="overrides",
                        metavar="PARAMETER=VALUE", help="a parameter of the policy")  # fmt: skip
-    group.add_argument("--interval-s", type=int, default=30, help="between cycles of the daemon")
-    group.add_argument("--lease-s", type=int, default=300, help="length of a deferral")
+    group.add_argument(
+        "--interval-s", type=at_least(1), default=30, help="between cycles of the daemon"
+    )
+    group.add_argument("--lease-s", type=at_least(1), default=300, help="length of a deferral")
     group.add_argument("--no-kill", action="store_true", help="time limits are not enforced")
     group.add_argument("--prompt", action="store_true",
                        help="a Slurm without delays, and with EASY backfill")  # fmt: skip

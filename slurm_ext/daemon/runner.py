@@ -28,8 +28,8 @@ from .annotations import AnnotationReader, Annotations
 from .apply import Applied, Tokens, apply
 from .attained import Attained
 from .config import Config
-from .curves import Curves
 from .context import context, wants_factors
+from .curves import Curves
 from .estimates import BUDGET_ONCE_S, BUDGET_S, Estimator, HistoryState
 from .journal import Journal
 from .outcome import starts

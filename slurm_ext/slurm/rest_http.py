@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from slurm_ext.errors import SlurmUnavailableError
 from slurm_ext.slurm.run import escape
+from slurm_ext.slurm.tally import TALLY
 
 MAX_ANSWER = 96 << 20
 """Bytes of one answer: 3,000 jobs of v0.0.44 are 25 MB."""
@@ -101,7 +102,7 @@ class RestClient:
 
         :raises SlurmUnavailableError: no answer in time, or none that can be used.
         """
-        begun = time.monotonic()
+        begun, outcome = time.monotonic(), "unavailable"
         connection = self._connection()
         late = threading.Event()
 
@@ -124,6 +125,7 @@ class RestClient:
             response = connection.getresponse()
             try:
                 body = self._body(path, response)
+                outcome = "ok" if response.status < 400 else "refused"
             finally:
                 response.close()
         except (OSError, http.client.HTTPException) as error:
@@ -139,6 +141,7 @@ class RestClient:
         finally:
             watchdog.cancel()
             connection.close()
+            TALLY.note("slurmrestd", outcome, time.monotonic() - begun)
         if late.is_set():
             raise SlurmUnavailableError(f"{self._named(path)}: cut off after {self.limit_s:g} s")
         return response.status, self._document(path, response, body)

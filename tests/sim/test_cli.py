@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.cli import sim
+from slurm_ext.cli.main import main
 from slurm_ext.errors import PolicyError, SlurmExtError
 from slurm_ext.sim.errors import TraceError
 
@@ -93,3 +94,12 @@ def test_settings_of_slurm_change_the_outcome(tmp_path: Path) -> None:
 def test_errors_say_what_to_do(words: list[str], error: type[SlurmExtError], match: str) -> None:
     with pytest.raises(error, match=match):
         call(*words)
+
+
+@pytest.mark.parametrize("words", [("--interval-s", "0"), ("--restart-s", "-5"), ("--head", "0")])
+def test_numbers_that_make_no_sense_are_refused(
+    words: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["sim", "run", "--trace", "demo", *words])
+    assert f"{words[1]} is less than" in capsys.readouterr().err

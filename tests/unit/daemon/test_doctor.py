@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.daemon.config import load
-from slurm_ext.daemon.doctor import Facts, Level, examine
+from slurm_ext.daemon.doctor import examine
 from slurm_ext.daemon.estimates import HistoryState
+from slurm_ext.daemon.findings import Facts, Level
 from slurm_ext.model.node import Node
 from slurm_ext.model.observation import Controller, Observation, Problem
 from slurm_ext.slurm.fallback import Choice
