@@ -75,9 +75,7 @@ _DRIVER_HELP = (
 def _workload_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("workload")
     group.add_argument("--trace", type=Path, metavar="FILE", help="or demo; else one is generated")
-    group.add_argument(
-        "--format", default="", choices=["", *traces.FORMATS], help="guessed if empty"
-    )
+    group.add_argument("--format", default="", choices=["", *traces.KINDS], help="guessed if empty")
     group.add_argument("--on-bad", choices=["skip", "stop"], default="skip")
     group.add_argument("--head", type=int, metavar="N", help="the first N jobs only")
     group.add_argument("--limits", choices=["requested", "exact"], default="requested",
@@ -111,6 +109,8 @@ def _scenario_options(parser: argparse.ArgumentParser) -> None:
                        help="how fast jobs run")  # fmt: skip
     group.add_argument("--durations", choices=DURATIONS, default="limit",
                        help="driver ideal: what jobs are expected to run")  # fmt: skip
+    group.add_argument("--training", type=Path, metavar="DIR",
+                       help="measured tables by which training jobs run")  # fmt: skip
     group.add_argument("--lossless", action="store_true",
                        help="a job that is stopped saves its work first")  # fmt: skip
     group.add_argument("--restart-s", type=int, metavar="S",
@@ -223,7 +223,9 @@ def _workloads(args: argparse.Namespace, spec: ClusterSpec) -> list[Workload]:
     if args.trace is None:
         found = [_made(args, spec, _number("--seeds", s)) for s in _listed(args.seeds)]
     else:
-        read = traces.read(args.trace, args.format, max_gpus=spec.gpus, on_bad=args.on_bad)
+        read = traces.read(
+            args.trace, args.format, max_gpus=spec.gpus, on_bad=args.on_bad, training=args.training
+        )
         read, impossible = without_impossible(read, spec)
         if impossible and args.on_bad == "stop":
             raise TraceError("\n".join(impossible[: traces.LISTED]))
@@ -256,6 +258,7 @@ def _base(args: argparse.Namespace) -> Scenario:
         stamp_rounds=args.stamp_rounds,
         fast=args.fast,
         physics=PHYSICS[args.physics],
+        training=args.training,
         durations=args.durations,
         cost=StopCost(args.restart_s, args.lossless),
         parameters=parse_overrides(args.overrides),

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from slurm_ext.model.annotation import Annotation
+from slurm_ext.model.goodput import Goodput
 from slurm_ext.model.job import JobKey
 
 
@@ -48,6 +49,7 @@ class Contender:
     waiting job the best to expect. ``work_left``: share of the work still to do, in (0, 1].
     ``started_s``: first start, None before it; ``since_s``: last change between running and
     waiting. ``restarts``: how often it was stopped. ``line``: place in the order of submission.
+    ``goodput``: of a job that chooses its own batch size.
     """
 
     key: JobKey
@@ -64,6 +66,7 @@ class Contender:
     since_s: int = 0
     restarts: int = 0
     annotation: Annotation = field(default_factory=Annotation)
+    goodput: Goodput | None = None
 
     @property
     def gpus_held(self) -> int:

@@ -30,7 +30,7 @@ class AllotDriver:
     ``stamp_rounds``: an end in the middle of a round counts, and frees its GPUs, at the end of the
     round, as in simulators that step by rounds. ``cost``: of stopping a job or changing what it
     holds. ``foresight``: what run times are predicted with; else jobs are taken to run as long as
-    their limits.
+    their limits. ``make``: makes the jobs, of a kind of their own perhaps.
     """
 
     def __init__(
@@ -45,6 +45,7 @@ class AllotDriver:
         round_start_s: int = 0,
         stamp_rounds: bool = False,
         foresight: Foresight | None = None,
+        make: Callable[..., Live] = Live,
         label: str = "",
     ) -> None:
         self.workload = workload
@@ -56,6 +57,7 @@ class AllotDriver:
         self.round_start_s = round_start_s
         self.stamp_rounds = stamp_rounds and round_s > 0
         self.label = label
+        self._make = make
         self.events = EventQueue()
         self.decisions = 0
         nodes = [(f"{g.prefix}{i}", g) for g in spec.groups for i in range(1, g.count + 1)]
@@ -128,7 +130,7 @@ class AllotDriver:
         if key in self._live:
             raise SimulationError(f"job id {spec.job_id} submitted twice")
         work_s = self.physics.work_s(spec)
-        self._live[key] = Live(
+        self._live[key] = self._make(
             spec, key, self._submitted, work_s, self._expected_s(spec),
             self.physics.annotation(spec), self.physics.first_speed(spec),
             updated_s=now_s, since_s=now_s,
@@ -212,16 +214,16 @@ class AllotDriver:
         if job.slices and moved:
             self._stop(job)
         if slices and moved:
-            if job.started_s is None:
-                job.started_s = now_s
-            else:
-                job.pause_s = self.cost.restart(job.spec)
             job.last_start_s = now_s
             job.nodes = tuple(self.names[s.server] for s in slices)
         if bool(slices) != bool(job.slices):
             job.since_s = now_s
         job.slices, job.active, job.run = slices, active, job.run + 1
         job.gpus = sum(s.gpus for s in slices)
+        if slices and moved:
+            job.placed(self.cost.restart(job.spec))
+            if job.started_s is None:
+                job.started_s = now_s
         if not slices:
             job.speed = self.physics.first_speed(job.spec)
             return

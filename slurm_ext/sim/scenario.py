@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from slurm_ext.engine.settings import BackfillSettings, Context, GuardSettings, LeverSettings
 from slurm_ext.model.decision import Mode
@@ -20,6 +22,8 @@ from .physics import Declared, Physics, StopCost
 from .sensitivity import TwoSpeeds
 from .settings import SlurmSettings
 from .simulate import Simulation
+from .training import tables
+from .training.job import Measured, TrainingJob
 from .workload import TraceJob, Workload
 
 DRIVERS = ("stock", "observe", "order", "enforce", "ideal")
@@ -46,7 +50,8 @@ class Scenario:
     multiples of ``round_s`` only (-1: as the policy has it; from ``round_start_s`` on), see
     :data:`DURATIONS`, the price of stopping a job, ends counted at the end of their round.
     ``fast``: place jobs that all fit without a whole decision. ``parameters``: of the policy.
-    ``physics``: how fast jobs run.
+    ``physics``: how fast jobs run. ``training``: folder of measured tables by which jobs with a
+    batch size run instead, in rounds.
     """
 
     driver: str = "ideal"
@@ -60,6 +65,7 @@ class Scenario:
     fast: bool = False
     parameters: Mapping[str, object] = field(default_factory=dict)
     physics: Physics = field(default_factory=Declared)
+    training: Path | None = None
     slurm: SlurmSettings = field(default_factory=SlurmSettings)
     levers: LeverSettings = field(default_factory=LeverSettings)
     guard: GuardSettings = field(default_factory=GuardSettings)
@@ -119,7 +125,8 @@ def _ideal(scenario: Scenario, workload: Workload, spec: ClusterSpec) -> IdealDr
     policy = context.policy
     if scenario.durations not in DURATIONS:
         raise TraceError(f"durations {scenario.durations!r}: one of {', '.join(DURATIONS)}")
-    needs.check(policy, workload, lossless=scenario.cost.lossless)
+    trained = scenario.training is not None
+    needs.check(policy, workload, lossless=scenario.cost.lossless, trained=trained)
     foresight = FORESIGHTS[scenario.durations]() if scenario.durations != "limit" else None
     round_s = policy.round_s if scenario.round_s < 0 else scenario.round_s
     if policy.allocation is None:
@@ -127,10 +134,43 @@ def _ideal(scenario: Scenario, workload: Workload, spec: ClusterSpec) -> IdealDr
             workload, spec, context, kill=scenario.slurm.kill, round_s=round_s,
             foresight=foresight, fast=scenario.fast, label=scenario.label,
         )  # fmt: skip
+    if scenario.training is not None:
+        return _trained(scenario, scenario.training, workload, spec)
     return AllotDriver(
         workload, spec, policy.allocation, scenario.physics, scenario.cost, round_s=round_s,
         round_start_s=scenario.round_start_s, stamp_rounds=scenario.stamp_rounds,
         foresight=foresight, label=scenario.label,
+    )  # fmt: skip
+
+
+TRAINING_ROUND_S = 60
+"""Training jobs are looked at that often if neither policy nor user says otherwise."""
+
+
+def _trained(
+    scenario: Scenario, folder: Path, workload: Workload, spec: ClusterSpec
+) -> AllotDriver:
+    """Jobs by measured tables under a policy's allocation part."""
+    policy, apps = scenario.context().policy, tables.load(folder)
+    assert policy.allocation is not None
+    missing = [j for j in workload.jobs if not j.batch or j.model not in apps]
+    if missing:
+        raise TraceError(
+            f"--training: job {missing[0].job_id} has no batch size, or no tables for "
+            f"{missing[0].model!r}; known: {', '.join(apps)}"
+        )
+    adapts = "goodput" in policy.needs
+    node_gpus = spec.node_size()
+
+    def make(job: TraceJob, *args: Any, **more: Any) -> TrainingJob:
+        return TrainingJob(
+            job, *args, app=apps[job.model], adapts=adapts, node_gpus=node_gpus, **more
+        )
+
+    round_s = scenario.round_s if scenario.round_s > 0 else policy.round_s or TRAINING_ROUND_S
+    return AllotDriver(
+        workload, spec, policy.allocation, Measured(), scenario.cost, round_s=round_s,
+        round_start_s=scenario.round_start_s, stamp_rounds=True, make=make, label=scenario.label,
     )  # fmt: skip
 
 

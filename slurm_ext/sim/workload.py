@@ -16,6 +16,7 @@
 | ``restart_s`` | seconds a restart costs before work goes on |
 | ``speed`` | progress by GPU count, as in ``1:1 2:1.8 4:3.1``; empty: cannot change its size |
 | ``iterations`` | of training in all, 0: not known |
+| ``batch`` | samples of a step over all GPUs, 0: not known |
 | ``source_id`` | the id in the trace |
 """
 
@@ -51,6 +52,7 @@ class TraceJob:
     restart_s: int = 0
     speed: str = ""
     iterations: int = 0
+    batch: int = 0
     source_id: str = ""
 
 
