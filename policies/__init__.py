@@ -28,6 +28,7 @@ def registry() -> dict[str, Policy]:
         multifactor,
         optimus,
         qssf,
+        sjbf,
         sjf,
         slowdown,
         srtf,
@@ -42,6 +43,7 @@ def registry() -> dict[str, Policy]:
         for p in (
             fifo.POLICY,
             sjf.POLICY,
+            sjbf.POLICY,
             slowdown.POLICY,
             multifactor.POLICY,
             srtf.POLICY,

@@ -109,6 +109,12 @@ def _scenario_options(parser: argparse.ArgumentParser) -> None:
                        help="how fast jobs run")  # fmt: skip
     group.add_argument("--durations", choices=DURATIONS, default="limit",
                        help="driver ideal: what jobs are expected to run")  # fmt: skip
+    group.add_argument("--late", choices=["steps", "limit"], default="steps",
+                       help="how long a job runs on that outlives what was expected")  # fmt: skip
+    group.add_argument("--max-slip-s", type=int, default=3600, metavar="S",
+                       help="how far a job may put off a promise by its limit")  # fmt: skip
+    group.add_argument("--one-start", action="store_true",
+                       help="driver ideal: decide anew after each start")  # fmt: skip
     group.add_argument("--training", type=Path, metavar="DIR",
                        help="measured tables by which training jobs run")  # fmt: skip
     group.add_argument("--lossless", action="store_true",
@@ -260,6 +266,9 @@ def _base(args: argparse.Namespace) -> Scenario:
         physics=PHYSICS[args.physics],
         training=args.training,
         durations=args.durations,
+        late=args.late,
+        max_slip_s=args.max_slip_s,
+        one_start=args.one_start,
         cost=StopCost(args.restart_s, args.lossless),
         parameters=parse_overrides(args.overrides),
         slurm=slurm,

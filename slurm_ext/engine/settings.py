@@ -26,7 +26,9 @@ class BackfillSettings:
     the expected wait; 0: no such part).
 
     ``durations``: what holes are planned with, ``limit``, ``p50`` or ``p90`` of the estimates.
-    No job passes a promised one that could alone, by its limit, put it off beyond ``max_slip_s``.
+    ``late``: a job that outlives its estimate is taken to run on by growing ``steps``, or to its
+    ``limit``. No job passes a promised one that could alone, by its limit, put it off beyond
+    ``max_slip_s``.
     ``forecast``: whether the start of every waiting job is forecast.
     """
 
@@ -34,6 +36,7 @@ class BackfillSettings:
     fences: int = 1
     default_limit_s: int = 7 * 86400
     durations: str = "limit"
+    late: str = "steps"
     depth: int = 100
     max_slip_s: int = 3600
     slack_fraction: float = 0.0

@@ -22,7 +22,10 @@ def releases(
     """Releases of all occupying jobs, earliest first; suspended jobs never release."""
     default_s, durations = settings.default_limit_s, settings.durations
     found = [
-        Release(expected_end_s(j, now_s, default_s, durations, estimates.get(j.key)), j.alloc)
+        Release(
+            expected_end_s(j, now_s, default_s, durations, estimates.get(j.key), settings.late),
+            j.alloc,
+        )
         for j in jobs
         if j.alloc and j.state.base != "SUSPENDED"
     ]

@@ -6,24 +6,23 @@ The policy's ``allocation`` part is asked after all that happens in one second, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import ceil
-from time import perf_counter
 
 from slurm_ext.engine.allocation import Allocation, Ended, Grant, Servers
 from slurm_ext.model.job import JobKey
 
 from .cluster import ClusterSpec
+from .direct import Direct
 from .errors import SimulationError
-from .events import EventQueue, Kind
+from .events import Kind
 from .foresee import Foresight
 from .live import NEGLIGIBLE_S, Live
-from .outcome import JobOutcome, SimResult
 from .physics import Physics, StopCost
 from .workload import TraceJob, Workload
 
 
-class AllotDriver:
+class AllotDriver(Direct):
     """One run of a workload under a policy's allocation part.
 
     ``round_s``: decisions that often only, from ``round_start_s`` on; 0: at every event.
@@ -48,18 +47,13 @@ class AllotDriver:
         make: Callable[..., Live] = Live,
         label: str = "",
     ) -> None:
-        self.workload = workload
+        super().__init__(workload, round_s, round_start_s, label)
         self.foresight = foresight
         self.allocation = allocation
         self.physics = physics
         self.cost = cost
-        self.round_s = round_s
-        self.round_start_s = round_start_s
         self.stamp_rounds = stamp_rounds and round_s > 0
-        self.label = label
         self._make = make
-        self.events = EventQueue()
-        self.decisions = 0
         nodes = [(f"{g.prefix}{i}", g) for g in spec.groups for i in range(1, g.count + 1)]
         self.names = tuple(name for name, _ in nodes)
         self.servers = Servers(
@@ -69,60 +63,20 @@ class AllotDriver:
         )
         self._live: dict[JobKey, Live] = {}
         self._past: list[Ended] = []
-        self._outcomes: list[JobOutcome] = []
-        self._due_s: int | None = None
         self._submitted = 0
-        for job in workload.jobs:
-            self.events.post(job.submit_s, Kind.SUBMIT, job)
 
-    def run(self, progress: Callable[[int, int], None] | None = None) -> SimResult:
-        """Until every job has ended.
+    def _finish(self, subject: tuple[Live, int]) -> bool:
+        job, run = subject
+        if job.run != run:
+            return False
+        self._end(job)
+        return True
 
-        :raises SimulationError: jobs wait that nothing will ever start, or more is granted than
-            there is.
-        """
-        began = perf_counter()
-        total, every = len(self.workload.jobs), max(1, len(self.workload.jobs) // 200)
-        while len(self.events):
-            self._step()
-            if progress is not None and len(self._outcomes) % every == 0:
-                progress(len(self._outcomes), total)
-        if self._live:
-            waiting = sorted(k.job_id for k in self._live)[:5]
-            raise SimulationError(f"{len(self._live)} jobs never ended, such as {waiting}")
-        return SimResult(
-            label=self.label,
-            gpus=self.servers.total_gpus,
-            jobs=tuple(sorted(self._outcomes, key=lambda o: o.spec.job_id)),
-            events=self.events.taken,
-            wall_s=perf_counter() - began,
-            counters={"decisions": self.decisions},
-        )
+    def _unfinished(self) -> Iterable[JobKey]:
+        return self._live
 
-    def _step(self) -> None:
-        now_s, kind, subject = self.events.take()
-        if kind is Kind.DAEMON:
-            if self._due_s == now_s:
-                self._due_s = None
-                self._decide(now_s)
-            return
-        if kind is Kind.SUBMIT:
-            self._submit(subject)
-        else:
-            job, run = subject
-            if job.run != run:
-                return
-            self._end(job)
-        self._review(now_s)
-
-    def _review(self, at_s: int) -> None:
-        """Have the policy decide at this time, or at the next round after it."""
-        if self.round_s:
-            rounds = -(-(at_s - self.round_start_s) // self.round_s)
-            at_s = self.round_start_s + max(0, rounds) * self.round_s
-        if self._due_s is None or at_s < self._due_s:
-            self._due_s = at_s
-            self.events.post(at_s, Kind.DAEMON)
+    def _gpus(self) -> int:
+        return self.servers.total_gpus
 
     def _submit(self, spec: TraceJob) -> None:
         now_s = self.events.now_s

@@ -7,9 +7,8 @@ In a pool of one node (``ClusterSpec.count_only``) this is the count-only mode o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from time import perf_counter
 
 from slurm_ext.engine.cycle import decide
 from slurm_ext.engine.settings import Context
@@ -19,10 +18,11 @@ from slurm_ext.model.job import BaseState, Job, JobKey, JobState, NodeShare, Req
 from slurm_ext.model.observation import Controller, Observation
 
 from .cluster import Cluster, ClusterSpec
+from .direct import Direct
 from .errors import SimulationError
-from .events import EventQueue, Kind
+from .events import Kind
 from .foresee import Foresight
-from .outcome import JobOutcome, SimResult
+from .outcome import JobOutcome
 from .shortcut import Shortcut
 from .workload import TraceJob, Workload, request_of
 
@@ -39,12 +39,15 @@ class _Run:
     shares: tuple[NodeShare, ...]
 
 
-class IdealDriver:
+class IdealDriver(Direct):
     """One run of a workload under a policy; ``context.mode`` is of no importance here.
 
+    With ``guard.max_starts_per_cycle`` a decision that used it up is followed by another at once.
+
     ``kill``: a job is ended at its limit, as Slurm does; else it runs to its true end and is taken
-    to end within a minute once it is late (``engine.durations.OVERRUN_S``). ``round_s``: decisions
-    at multiples of this only, 0: whenever something has changed. ``foresight``: gives jobs
+    to end within a minute once it is late (``engine.durations.OVERRUN_S``). That a job outlives
+    what was expected of it is seen at the next event. ``round_s``: decisions at multiples of this
+    only, 0: whenever something has changed. ``foresight``: gives jobs
     estimates of their run times when they are submitted. ``fast``: jobs that all fit are placed by
     the engine's search alone (``shortcut``).
     """
@@ -61,21 +64,17 @@ class IdealDriver:
         fast: bool = False,
         label: str = "",
     ) -> None:
-        self.workload = workload
+        label = label or f"ideal {context.policy.name} {context.backfill.kind}"
+        super().__init__(workload, round_s, 0, label)
         self.cluster = Cluster(spec)
-        self.label = label or f"ideal {context.policy.name} {context.backfill.kind}"
         # Observe: nothing is reconciled, the plan itself is what is wanted.
         backfill = replace(context.backfill, forecast=False)
         self.context = replace(context, mode=Mode.OBSERVE, partition_modes={}, backfill=backfill)
         self.memory = self.context.memory
         self.kill = kill
-        self.round_s = round_s
         self.foresight = foresight
         self.fast = fast
         self._estimates: dict[JobKey, Estimate] = {}
-        self.events = EventQueue()
-        self.decisions = 0
-        self._due = False
         self._controller = Controller(
             (22, 5, 8), "sim",
             {"prioritytype": "priority/multifactor", "selecttypeparameters": "CR_CORE_MEMORY"},
@@ -86,48 +85,12 @@ class IdealDriver:
         self._pending: dict[JobKey, Job] = {}
         self._running: dict[JobKey, Job] = {}
         self._runs: dict[JobKey, _Run] = {}
-        self._outcomes: list[JobOutcome] = []
-        for job in workload.jobs:
-            self.events.post(job.submit_s, Kind.SUBMIT, job)
 
-    def run(self, progress: Callable[[int, int], None] | None = None) -> SimResult:
-        """Until every job has ended.
+    def _unfinished(self) -> Iterable[JobKey]:
+        return self._pending
 
-        :raises SimulationError: jobs wait that nothing will ever start.
-        """
-        began = perf_counter()
-        total, every = len(self.workload.jobs), max(1, len(self.workload.jobs) // 200)
-        while len(self.events):
-            self._step()
-            if progress is not None and len(self._outcomes) % every == 0:
-                progress(len(self._outcomes), total)
-        if self._pending:
-            waiting = sorted(k.job_id for k in self._pending)[:5]
-            raise SimulationError(f"{len(self._pending)} jobs never started, such as {waiting}")
-        return SimResult(
-            label=self.label,
-            gpus=self.cluster.spec.gpus,
-            jobs=tuple(sorted(self._outcomes, key=lambda o: o.spec.job_id)),
-            events=self.events.taken,
-            wall_s=perf_counter() - began,
-            counters={"cycles": self.decisions},
-        )
-
-    def _step(self) -> None:
-        now_s, kind, subject = self.events.take()
-        if kind is Kind.DAEMON:  # sorts after all else of its second
-            self._due = False
-            if self._pending:
-                self._decide()
-            return
-        if kind is Kind.SUBMIT:
-            self._submit(subject)
-        else:
-            self._end(subject)
-        if not self._due:
-            self._due = True
-            step_s = self.round_s or 1
-            self.events.post(-(-now_s // step_s) * step_s, Kind.DAEMON)
+    def _gpus(self) -> int:
+        return self.cluster.spec.gpus
 
     def _submit(self, spec: TraceJob) -> None:
         key = JobKey(spec.job_id, spec.submit_s)
@@ -157,14 +120,16 @@ class IdealDriver:
             self._requests[key] = request_of(spec, self.cluster.spec.node_size(spec.gpu_type))
         return self._requests[key]
 
-    def _decide(self) -> None:
+    def _decide(self, now_s: int) -> None:
+        if not self._pending:
+            return
         self.decisions += 1
         if self.fast and (places := self._shortcut.find(self._pending.values())):
             for key, shares in places.items():
                 self._start(key, shares)
             return
         obs = Observation(
-            now_s=self.events.now_s,
+            now_s=now_s,
             controller=self._controller,
             jobs=(*self._running.values(), *self._pending.values()),
             nodes=self.cluster.records(),
@@ -173,11 +138,15 @@ class IdealDriver:
         context = replace(self.context, memory=self.memory, estimates=self._estimates)
         step = decide(obs, context)
         plan, self.memory = step.plan, step.memory
+        started = 0
         for key in plan.order:
             decision = plan.decisions[key]
             if decision.verdict is Verdict.START:
                 assert decision.placement is not None
                 self._start(key, decision.placement.shares)
+                started += 1
+        if started and started == self.context.guard.max_starts_per_cycle:
+            self._review(now_s)  # there may be more in the same second
 
     def _start(self, key: JobKey, planned: tuple[NodeShare, ...]) -> None:
         now_s, spec = self.events.now_s, self._specs[key]
@@ -198,7 +167,7 @@ class IdealDriver:
             stays_s = min(stays_s, limit_s)
         self.events.post(now_s + stays_s, Kind.END, key)
 
-    def _end(self, key: JobKey) -> None:
+    def _finish(self, key: JobKey) -> bool:
         run = self._runs.pop(key)
         if self.foresight is not None:
             self.foresight.ended(run.spec)
@@ -217,3 +186,4 @@ class IdealDriver:
                 state="COMPLETED" if whole else "TIMEOUT",
             )
         )
+        return True

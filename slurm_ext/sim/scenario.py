@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,8 @@ class Scenario:
     multiples of ``round_s`` only (-1: as the policy has it; from ``round_start_s`` on), see
     :data:`DURATIONS`, the price of stopping a job, ends counted at the end of their round.
     ``fast``: place jobs that all fit without a whole decision. ``parameters``: of the policy.
+    ``late``, ``max_slip_s``: with ``durations``, as in ``BackfillSettings``. ``one_start``: a
+    decision of ``ideal`` starts one job at most, and is followed by another at once.
     ``physics``: how fast jobs run. ``training``: folder of measured tables by which jobs with a
     batch size run instead, in rounds.
     """
@@ -59,6 +61,9 @@ class Scenario:
     backfill: str = "easy"
     round_s: int = -1
     durations: str = "limit"
+    late: str = "steps"
+    max_slip_s: int = 3600
+    one_start: bool = False
     cost: StopCost = field(default_factory=StopCost)
     stamp_rounds: bool = False
     round_start_s: int = 0
@@ -91,10 +96,13 @@ class Scenario:
             policy=get(self.policy).with_parameters(self.parameters),
             mode=mode,
             backfill=BackfillSettings(
-                kind=self.backfill, durations="limit" if self.durations == "limit" else "p50"
+                kind=self.backfill,
+                durations="limit" if self.durations == "limit" else "p50",
+                late=self.late,
+                max_slip_s=self.max_slip_s,
             ),
             levers=self.levers,
-            guard=self.guard,
+            guard=replace(self.guard, max_starts_per_cycle=1) if self.one_start else self.guard,
         )
 
 
