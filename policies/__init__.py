@@ -21,8 +21,10 @@ def registry() -> dict[str, Policy]:
     """
     from slurm_ext.policies import (
         doubling,
+        drf,
         elastic_dp,
         fair,
+        fgd,
         fifo,
         goodput,
         multifactor,
@@ -33,6 +35,7 @@ def registry() -> dict[str, Policy]:
         slowdown,
         srtf,
         synergy,
+        tetris,
         themis,
         tiresias,
         tokens,
@@ -58,6 +61,9 @@ def registry() -> dict[str, Policy]:
             optimus.POLICY,
             goodput.POLICY,
             fair.POLICY,
+            drf.POLICY,
+            tetris.POLICY,
+            fgd.POLICY,
             themis.POLICY,
             tokens.POLICY,
         )
