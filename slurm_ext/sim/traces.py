@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from . import csvtraces, slurmdump, swf
+from . import csvtraces, published, slurmdump, swf
 from .errors import TraceError
 from .physics import curve_of
 from .sensitivity import PROFILES
@@ -29,12 +29,22 @@ FORMATS: dict[str, Parser] = {
     "philly": csvtraces.philly,
     "itp": csvtraces.itp,
     "synergy": csvtraces.synergy,
+    "helios": published.helios,
+    "acme": published.acme,
+    "pai2020": published.pai_2020,
+    "pai2023": published.pai_2023,
     "csv": csvtraces.own,
     "sacct": slurmdump.parse,
 }
 
 KINDS = (*FORMATS, POLLUX)
 """Names of all formats."""
+
+MARKS = {
+    "submit_s": "csv", "submission_time": "itp", "num_gpus": "philly", "num_replicas": POLLUX,
+    "scheduled_time": "pai2023", "inst_num": "pai2020",
+}  # fmt: skip
+"""A column that only this format has."""
 
 DEMO = Path(__file__).with_name("demo.csv")
 """A generated workload: ``sim generate --jobs 300 --cluster 4x8 --seed 5``."""
@@ -149,9 +159,9 @@ def _guess(path: Path, lines: list[str]) -> str:
     if ".swf" in path.suffixes:
         return "swf"
     head = lines[0].strip().split(",") if lines else []
-    marks = {"submit_s": "csv", "submission_time": "itp", "num_gpus": "philly",
-             "num_replicas": POLLUX}  # fmt: skip
-    for column, kind in marks.items():
+    if {"gpu_num", "submit_time"} <= set(head):
+        return "acme" if "type" in head else "helios"
+    for column, kind in MARKS.items():
         if column in head:
             return kind
     if {"submit", "state"} <= {h.lower() for h in "".join(lines[:1]).strip().split("|")}:
