@@ -22,6 +22,7 @@ from slurm_ext.sim.cluster import ClusterSpec
 from slurm_ext.sim.compare import Comparison, compare
 from slurm_ext.sim.errors import TraceError
 from slurm_ext.sim.generate import Shape, generate
+from slurm_ext.sim.links import Links, parse_links, parse_speeds
 from slurm_ext.sim.physics import StopCost
 from slurm_ext.sim.scenario import (
     BACKFILLS,
@@ -202,6 +203,7 @@ def _base(args: argparse.Namespace) -> Scenario:
         fast=args.fast,
         physics=PHYSICS[args.physics],
         training=args.training,
+        links=_links(args),
         durations=args.durations,
         late=args.late,
         max_slip_s=args.max_slip_s,
@@ -211,6 +213,15 @@ def _base(args: argparse.Namespace) -> Scenario:
         slurm=slurm,
         levers=levers,
     )
+
+
+def _links(args: argparse.Namespace) -> Links | None:
+    """What the place costs, where anything was said of it."""
+    if args.links is None and not args.gpu_speeds:
+        return None
+    inside, uplink = parse_links(args.links) if args.links is not None else (1.0, 1.0)
+    speeds = parse_speeds(args.gpu_speeds)
+    return Links(inside, uplink, comm=args.comm, gpu_speeds=speeds)
 
 
 NOT_NOUGHT = ("sched_interval_s", "bf_interval_s", "bf_resolution_s", "default_limit_s")

@@ -56,6 +56,12 @@ def scenario_options(parser: argparse.ArgumentParser) -> None:
                        help="ends count, and free GPUs, at the end of their round")  # fmt: skip
     group.add_argument("--physics", choices=sorted(PHYSICS), default="declared",
                        help="how fast jobs run")  # fmt: skip
+    group.add_argument("--links", metavar="INSIDE/UPLINK",
+                       help="GB/s in a node and out of it: several nodes are slower")  # fmt: skip
+    group.add_argument("--gpu-speeds", default="", metavar="TYPE=SPEED,...",
+                       help="relative; run times are those on the fastest")  # fmt: skip
+    group.add_argument("--comm", type=share, default=0.0, metavar="SHARE",
+                       help="of run time for bringing GPUs together")  # fmt: skip
     group.add_argument("--durations", choices=DURATIONS, default="limit",
                        help="driver ideal: what jobs are expected to run")  # fmt: skip
     group.add_argument("--late", choices=["steps", "limit"], default="steps",
@@ -101,6 +107,17 @@ def at_least(least: int) -> Callable[[str], int]:
         return value
 
     return parse
+
+
+def share(text: str) -> float:
+    """A share from 0 to below 1, for argparse."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not from 0 to below 1")
+    return value
 
 
 def number(option: str, text: str) -> int:

@@ -17,6 +17,7 @@ from .direct import Direct
 from .errors import SimulationError
 from .events import Kind
 from .foresee import Foresight
+from .links import Links, crowds
 from .live import NEGLIGIBLE_S, Live
 from .physics import Physics, StopCost
 from .workload import TraceJob, Workload
@@ -30,6 +31,7 @@ class AllotDriver(Direct):
     round, as in simulators that step by rounds. ``cost``: of stopping a job or changing what it
     holds. ``foresight``: what run times are predicted with; else jobs are taken to run as long as
     their limits. ``make``: makes the jobs, of a kind of their own perhaps.
+    ``links``: what the place costs.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class AllotDriver(Direct):
         stamp_rounds: bool = False,
         foresight: Foresight | None = None,
         make: Callable[..., Live] = Live,
+        links: Links | None = None,
         label: str = "",
     ) -> None:
         super().__init__(workload, round_s, round_start_s, label)
@@ -54,8 +57,10 @@ class AllotDriver(Direct):
         self.cost = cost
         self.stamp_rounds = stamp_rounds and round_s > 0
         self._make = make
+        self.links = links
         nodes = [(f"{g.prefix}{i}", g) for g in spec.groups for i in range(1, g.count + 1)]
         self.names = tuple(name for name, _ in nodes)
+        self._types = tuple(g.gpu_type for _, g in nodes)
         self.servers = Servers(
             tuple(g.gpus for _, g in nodes),
             tuple(g.cpus for _, g in nodes),
@@ -129,6 +134,8 @@ class AllotDriver(Direct):
         self._check(grants)
         for job in jobs:
             self._give(job, grants.get(job.key))
+        if self.links is not None:
+            self._respeed(self.links, [j for j in jobs if j.gpus])
         running = [j.contender() for j in jobs if j.gpus]
         if self.round_s:
             if running or grants:
@@ -186,6 +193,17 @@ class AllotDriver(Direct):
             raise SimulationError(f"job {job.spec.job_id} does not advance on {job.gpus} GPUs")
         if not self.stamp_rounds:
             self.events.post(max(job.due_s(), now_s), Kind.END, (job, job.run))
+
+    def _respeed(self, links: Links, jobs: list[Live]) -> None:
+        """Where jobs lie now, and with whom they share uplinks."""
+        places = [[(self.names[s.server], self._types[s.server]) for s in j.slices] for j in jobs]
+        for job, where, sharing in zip(jobs, places, crowds(places), strict=True):
+            plain = self.physics.speed(job.spec, job.slices, job.active or job.gpus)
+            speed = plain * links.speed(job.spec, where, sharing)
+            if speed != job.speed:
+                job.speed, job.run = speed, job.run + 1
+                if not self.stamp_rounds:
+                    self.events.post(max(job.due_s(), self.events.now_s), Kind.END, (job, job.run))
 
     def _stop(self, job: Live) -> None:
         """Account for a run cut short."""

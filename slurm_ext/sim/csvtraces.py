@@ -81,7 +81,7 @@ def _own_job(row: Row, ordinal: int) -> TraceJob:
             if text:
                 values[name] = text
         elif text:
-            values[name] = seconds(text)
+            values[name] = float(text) if name == "comm" else seconds(text)
     return TraceJob(**values)  # type: ignore[arg-type]
 
 

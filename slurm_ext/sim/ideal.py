@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from math import ceil
 
 from slurm_ext.engine.cycle import decide
 from slurm_ext.engine.settings import Context
@@ -22,6 +23,7 @@ from .direct import Direct
 from .errors import SimulationError
 from .events import Kind
 from .foresee import Foresight
+from .links import Links, crowds
 from .outcome import JobOutcome
 from .shortcut import Shortcut
 from .workload import TraceJob, Workload, request_of
@@ -32,11 +34,19 @@ _RUNNING = JobState(BaseState.RUNNING)
 
 @dataclass(slots=True)
 class _Run:
-    """A started job."""
+    """A started job; ``left_s`` of its work are still to do, ``number`` counts its speeds."""
 
     spec: TraceJob
     start_s: int
     shares: tuple[NodeShare, ...]
+    left_s: float
+    updated_s: int
+    speed: float = 1.0
+    number: int = 0
+
+    def advance(self, now_s: int) -> None:
+        self.left_s -= (now_s - self.updated_s) * self.speed
+        self.updated_s = now_s
 
 
 class IdealDriver(Direct):
@@ -49,7 +59,7 @@ class IdealDriver(Direct):
     what was expected of it is seen at the next event. ``round_s``: decisions at multiples of this
     only, 0: whenever something has changed. ``foresight``: gives jobs
     estimates of their run times when they are submitted. ``fast``: jobs that all fit are placed by
-    the engine's search alone (``shortcut``).
+    the engine's search alone (``shortcut``). ``links``: what the place costs.
     """
 
     def __init__(
@@ -62,6 +72,7 @@ class IdealDriver(Direct):
         round_s: int = 0,
         foresight: Foresight | None = None,
         fast: bool = False,
+        links: Links | None = None,
         label: str = "",
     ) -> None:
         label = label or f"ideal {context.policy.name} {context.backfill.kind}"
@@ -74,6 +85,7 @@ class IdealDriver(Direct):
         self.kill = kill
         self.foresight = foresight
         self.fast = fast
+        self.links = links
         self._estimates: dict[JobKey, Estimate] = {}
         self._controller = Controller(
             (22, 5, 8), "sim",
@@ -121,8 +133,31 @@ class IdealDriver(Direct):
         return self._requests[key]
 
     def _decide(self, now_s: int) -> None:
-        if not self._pending:
-            return
+        if self._pending:
+            self._start_some(now_s)
+        if self.links is not None:
+            self._respeed(self.links, now_s)
+
+    def _respeed(self, links: Links, now_s: int) -> None:
+        """Jobs come and go on the uplinks of others."""
+        runs = list(self._runs.items())
+        places = [[(s.node, s.gpu_type) for s in run.shares] for _, run in runs]
+        for (key, run), where, sharing in zip(runs, places, crowds(places), strict=True):
+            speed = links.speed(run.spec, where, sharing)
+            if speed != run.speed:
+                run.advance(now_s)
+                run.speed = speed
+                run.number += 1
+                self._post_end(key, run)
+
+    def _post_end(self, key: JobKey, run: _Run) -> None:
+        end_s = run.updated_s + ceil(max(0.0, run.left_s) / run.speed - 1e-6)
+        limit_s = self._running[key].limit_s
+        if self.kill and limit_s is not None:
+            end_s = min(end_s, run.start_s + limit_s)
+        self.events.post(max(end_s, self.events.now_s), Kind.END, (key, run.number))
+
+    def _start_some(self, now_s: int) -> None:
         self.decisions += 1
         if self.fast and (places := self._shortcut.find(self._pending.values())):
             for key, shares in places.items():
@@ -161,21 +196,21 @@ class IdealDriver(Direct):
             end_s=None if limit_s is None else now_s + limit_s,
             alloc=shares,
         )
-        self._runs[key] = _Run(spec, now_s, shares)
-        stays_s = spec.run_s
-        if self.kill and limit_s is not None:
-            stays_s = min(stays_s, limit_s)
-        self.events.post(now_s + stays_s, Kind.END, key)
+        self._runs[key] = _Run(spec, now_s, shares, float(spec.run_s), now_s)
+        self._post_end(key, self._runs[key])
 
-    def _finish(self, key: JobKey) -> bool:
+    def _finish(self, subject: tuple[JobKey, int]) -> bool:
+        key, number = subject
+        if key not in self._runs or self._runs[key].number != number:
+            return False
         run = self._runs.pop(key)
+        run.advance(self.events.now_s)
         if self.foresight is not None:
             self.foresight.ended(run.spec)
             self._estimates.pop(key, None)
         del self._running[key]
         self.cluster.give(run.shares)
         self._shortcut.change(run.shares, +1)
-        whole = self.events.now_s - run.start_s == run.spec.run_s
         self._outcomes.append(
             JobOutcome(
                 spec=run.spec,
@@ -183,7 +218,7 @@ class IdealDriver(Direct):
                 start_s=run.start_s,
                 end_s=self.events.now_s,
                 nodes=tuple(s.node for s in run.shares),
-                state="COMPLETED" if whole else "TIMEOUT",
+                state="COMPLETED" if run.left_s <= 1e-6 else "TIMEOUT",
             )
         )
         return True

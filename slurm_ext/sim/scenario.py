@@ -17,6 +17,7 @@ from .cluster import ClusterSpec
 from .errors import TraceError
 from .foresee import FORESIGHTS
 from .ideal import IdealDriver
+from .links import Links
 from .outcome import SimResult
 from .physics import Declared, Physics, StopCost
 from .sensitivity import TwoSpeeds
@@ -53,7 +54,7 @@ class Scenario:
     ``late``, ``max_slip_s``: with ``durations``, as in ``BackfillSettings``. ``one_start``: a
     decision of ``ideal`` starts one job at most, and is followed by another at once.
     ``physics``: how fast jobs run. ``training``: folder of measured tables by which jobs with a
-    batch size run instead, in rounds.
+    batch size run instead, in rounds. ``links``: what the place costs, for ``ideal`` only.
     """
 
     driver: str = "ideal"
@@ -71,6 +72,7 @@ class Scenario:
     parameters: Mapping[str, object] = field(default_factory=dict)
     physics: Physics = field(default_factory=Declared)
     training: Path | None = None
+    links: Links | None = None
     slurm: SlurmSettings = field(default_factory=SlurmSettings)
     levers: LeverSettings = field(default_factory=LeverSettings)
     guard: GuardSettings = field(default_factory=GuardSettings)
@@ -121,6 +123,8 @@ def run(
     impossible = [why for job in workload.jobs if (why := never_fits(job, spec))]
     if impossible:
         raise TraceError("\n".join([f"{len(impossible)} jobs can never run", *impossible[:20]]))
+    if scenario.driver != "ideal" and scenario.links is not None:
+        raise TraceError(f"--links, --gpu-speeds: not with driver {scenario.driver}, only ideal")
     if scenario.driver == "ideal":
         return _ideal(scenario, workload, spec).run(progress)
     context = None if scenario.driver == "stock" else scenario.context()
@@ -140,15 +144,21 @@ def _ideal(scenario: Scenario, workload: Workload, spec: ClusterSpec) -> IdealDr
     if policy.allocation is None:
         return IdealDriver(
             workload, spec, context, kill=scenario.slurm.kill, round_s=round_s,
-            foresight=foresight, fast=scenario.fast, label=scenario.label,
+            foresight=foresight, fast=scenario.fast, links=_links(scenario, spec),
+            label=scenario.label,
         )  # fmt: skip
     if scenario.training is not None:
         return _trained(scenario, scenario.training, workload, spec)
     return AllotDriver(
         workload, spec, policy.allocation, scenario.physics, scenario.cost, round_s=round_s,
         round_start_s=scenario.round_start_s, stamp_rounds=scenario.stamp_rounds,
-        foresight=foresight, label=scenario.label,
+        foresight=foresight, links=_links(scenario, spec), label=scenario.label,
     )  # fmt: skip
+
+
+def _links(scenario: Scenario, spec: ClusterSpec) -> Links | None:
+    links = scenario.links
+    return None if links is None else replace(links, node_gpus=spec.node_size())
 
 
 TRAINING_ROUND_S = 60

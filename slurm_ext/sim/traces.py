@@ -121,6 +121,8 @@ def problem(job: TraceJob, max_gpus: int | None = None) -> str:
         return f"{job.gpus} GPUs"
     if max_gpus is not None and job.gpus > max_gpus:
         return f"{job.gpus} GPUs, the cluster has {max_gpus}"
+    if not 0 <= job.comm < 1:
+        return f"comm {job.comm}: from 0 to below 1"
     if job.limit_s is not None and job.limit_s <= 0:
         return f"time limit {job.limit_s}"
     if job.speed:
