@@ -20,6 +20,7 @@ def registry() -> dict[str, Policy]:
     :raises PolicyError: an entry point that does not give a Policy.
     """
     from slurm_ext.policies import (
+        a_srpt,
         doubling,
         drf,
         elastic_dp,
@@ -60,6 +61,7 @@ def registry() -> dict[str, Policy]:
             elastic_dp.POLICY,
             optimus.POLICY,
             goodput.POLICY,
+            a_srpt.POLICY,
             fair.POLICY,
             drf.POLICY,
             tetris.POLICY,

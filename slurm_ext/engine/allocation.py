@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from slurm_ext.model.annotation import Annotation
 from slurm_ext.model.goodput import Goodput
@@ -80,6 +80,7 @@ class Contender:
 class Ended(NamedTuple):
     """A job that is over: what a policy may learn from."""
 
+    key: JobKey
     user: str
     gpus: int
     service_s: float
@@ -114,4 +115,15 @@ class Allocation(Protocol):
 
         ``jobs`` are those that run now, with their new slices.
         """
+        ...
+
+
+@runtime_checkable
+class Wakes(Protocol):
+    """An allocation whose answer may change at a moment of its own, whoever runs."""
+
+    def wake_s(
+        self, jobs: Sequence[Contender], servers: Servers, now_s: int, past: Sequence[Ended]
+    ) -> float | None:
+        """The next such moment after now; ``jobs`` as given to ``grants``."""
         ...

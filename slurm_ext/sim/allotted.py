@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from math import ceil
 
-from slurm_ext.engine.allocation import Allocation, Ended, Grant, Servers
+from slurm_ext.engine.allocation import Allocation, Ended, Grant, Servers, Wakes
 from slurm_ext.model.job import JobKey
 
 from .cluster import ClusterSpec
@@ -113,7 +113,7 @@ class AllotDriver(Direct):
         job.run += 1
         if self.foresight is not None:
             self.foresight.ended(job.spec)
-        self._past.append(Ended(job.spec.user, job.spec.gpus, job.spec.run_s))
+        self._past.append(Ended(job.key, job.spec.user, job.spec.gpus, job.spec.run_s))
         self._outcomes.append(job.outcome(now_s))
 
     def _decide(self, now_s: int) -> None:
@@ -144,6 +144,10 @@ class AllotDriver(Direct):
         wait_s = self.allocation.review_in_s(running, self._past)
         if wait_s is not None:
             self._review(now_s + max(1, ceil(wait_s)))
+        if isinstance(self.allocation, Wakes):
+            wake_s = self.allocation.wake_s(contenders, self.servers, now_s, self._past)
+            if wake_s is not None:
+                self._review(max(now_s + 1, ceil(wake_s)))
 
     def _check(self, grants: dict[JobKey, Grant]) -> None:
         """No server may be given away twice."""
