@@ -45,9 +45,10 @@ def finished_s(jobs: Iterable[tuple[JobKey, float]]) -> dict[JobKey, float]:
 class VirtualOrder:
     """Nothing is stopped; a job is offered once the virtual machine has finished it.
 
-    That machine does the work of all GPUs: a job takes its GPU time over the GPUs there are. Who comes first and does not fit keeps all behind it waiting. A job with heavy communication
-    waits for as few servers as possible, but not longer than ``patience`` times its virtual time
-    in the system; the others take GPUs wherever they are.
+    That machine does the work of all GPUs: a job takes its GPU time over the GPUs there are. Who
+    comes first and does not fit keeps all behind it waiting. A job with heavy communication waits
+    for as few servers as possible, but not longer than ``patience`` times its virtual time in the
+    system; the others take GPUs wherever they are.
     """
 
     patience: float = 1.0
