@@ -97,6 +97,7 @@ class Scenario:
         return Context(
             policy=get(self.policy).with_parameters(self.parameters),
             mode=mode,
+            gpu_speeds=self.links.gpu_speeds if self.links is not None else {},
             backfill=BackfillSettings(
                 kind=self.backfill,
                 durations="limit" if self.durations == "limit" else "p50",

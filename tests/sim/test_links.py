@@ -127,3 +127,8 @@ def test_links_that_cannot_be(text: str) -> None:
 def test_speeds_that_cannot_be(text: str) -> None:
     with pytest.raises(TraceError, match="TYPE=SPEED"):
         parse_speeds(text)
+
+
+def test_placement_prefers_the_faster_type() -> None:
+    assert driven([job()], "1x8:slow,1x8:fast").jobs[0].nodes == ("nb2",)
+    assert driven([job()], "1x8:fast,1x8:slow").jobs[0].nodes == ("n1",)
