@@ -33,7 +33,10 @@ from slurm_ext.sim.scenario import (
 )
 from slurm_ext.sim.scenario import run as run_scenario
 from slurm_ext.sim.settings import PROMPT, SlurmSettings
+from slurm_ext.sim.sitelinks import read_site
 from slurm_ext.sim.workload import Workload
+from slurm_ext.topology.fabric import Rates
+from slurm_ext.topology.site import SiteTopology
 
 from .common import parse_overrides
 from .sim_options import (
@@ -204,6 +207,7 @@ def _base(args: argparse.Namespace) -> Scenario:
         physics=PHYSICS[args.physics],
         training=args.training,
         links=_links(args),
+        topology=_topology(args),
         durations=args.durations,
         late=args.late,
         max_slip_s=args.max_slip_s,
@@ -217,11 +221,19 @@ def _base(args: argparse.Namespace) -> Scenario:
 
 def _links(args: argparse.Namespace) -> Links | None:
     """What the place costs, where anything was said of it."""
-    if args.links is None and not args.gpu_speeds:
+    if args.links is None and not args.gpu_speeds and not args.comm:
         return None
     inside, uplink = parse_links(args.links) if args.links is not None else (1.0, 1.0)
     speeds = parse_speeds(args.gpu_speeds)
     return Links(inside, uplink, comm=args.comm, gpu_speeds=speeds)
+
+
+def _topology(args: argparse.Namespace) -> SiteTopology | None:
+    """Links and switches, where they were named."""
+    if not args.preset and args.topology is None:
+        return None
+    uplink = parse_links(args.links)[1] if args.links is not None else Rates().node_gbps
+    return read_site(args.preset, args.topology, uplink)
 
 
 NOT_NOUGHT = ("sched_interval_s", "bf_interval_s", "bf_resolution_s", "default_limit_s")

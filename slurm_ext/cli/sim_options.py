@@ -58,6 +58,10 @@ def scenario_options(parser: argparse.ArgumentParser) -> None:
                        help="how fast jobs run")  # fmt: skip
     group.add_argument("--links", metavar="INSIDE/UPLINK",
                        help="GB/s in a node and out of it: several nodes are slower")  # fmt: skip
+    group.add_argument("--preset", default="", metavar="NAME",
+                       help="links in all nodes: dgx-a100, hgx-a100-4, pcie-8, ...")  # fmt: skip
+    group.add_argument("--topology", type=Path, metavar="FILE",
+                       help="switches or blocks of the nodes (topology.conf, .yaml)")  # fmt: skip
     group.add_argument("--gpu-speeds", default="", metavar="TYPE=SPEED,...",
                        help="relative; run times are those on the fastest")  # fmt: skip
     group.add_argument("--comm", type=share, default=0.0, metavar="SHARE",

@@ -12,12 +12,12 @@ from math import ceil
 from slurm_ext.engine.allocation import Allocation, Ended, Grant, Servers, Wakes
 from slurm_ext.model.job import JobKey
 
-from .cluster import ClusterSpec
+from .cluster import Cluster, ClusterSpec
 from .direct import Direct
 from .errors import SimulationError
 from .events import Kind
 from .foresee import Foresight
-from .links import Links, crowds
+from .links import Part, Places
 from .live import NEGLIGIBLE_S, Live
 from .physics import Physics, StopCost
 from .workload import TraceJob, Workload
@@ -47,7 +47,7 @@ class AllotDriver(Direct):
         stamp_rounds: bool = False,
         foresight: Foresight | None = None,
         make: Callable[..., Live] = Live,
-        links: Links | None = None,
+        links: Places | None = None,
         label: str = "",
     ) -> None:
         super().__init__(workload, round_s, round_start_s, label)
@@ -58,13 +58,13 @@ class AllotDriver(Direct):
         self.stamp_rounds = stamp_rounds and round_s > 0
         self._make = make
         self.links = links
-        nodes = [(f"{g.prefix}{i}", g) for g in spec.groups for i in range(1, g.count + 1)]
-        self.names = tuple(name for name, _ in nodes)
-        self._types = tuple(g.gpu_type for _, g in nodes)
+        nodes = [g for g in spec.groups for _ in range(g.count)]
+        self.names = Cluster(spec).names
+        self._types = tuple(g.gpu_type for g in nodes)
         self.servers = Servers(
-            tuple(g.gpus for _, g in nodes),
-            tuple(g.cpus for _, g in nodes),
-            tuple(g.mem_mib for _, g in nodes),
+            tuple(g.gpus for g in nodes),
+            tuple(g.cpus for g in nodes),
+            tuple(g.mem_mib for g in nodes),
         )
         self._live: dict[JobKey, Live] = {}
         self._past: list[Ended] = []
@@ -198,12 +198,15 @@ class AllotDriver(Direct):
         if not self.stamp_rounds:
             self.events.post(max(job.due_s(), now_s), Kind.END, (job, job.run))
 
-    def _respeed(self, links: Links, jobs: list[Live]) -> None:
+    def _respeed(self, links: Places, jobs: list[Live]) -> None:
         """Where jobs lie now, and with whom they share uplinks."""
-        places = [[(self.names[s.server], self._types[s.server]) for s in j.slices] for j in jobs]
-        for job, where, sharing in zip(jobs, places, crowds(places), strict=True):
+        speeds = links.speeds([
+            (j.spec, [Part(self.names[s.server], self._types[s.server], s.gpus) for s in j.slices])
+            for j in jobs
+        ])  # fmt: skip
+        for job, place_speed in zip(jobs, speeds, strict=True):
             plain = self.physics.speed(job.spec, job.slices, job.active or job.gpus)
-            speed = plain * links.speed(job.spec, where, sharing)
+            speed = plain * place_speed
             if speed != job.speed:
                 job.speed, job.run = speed, job.run + 1
                 if not self.stamp_rounds:

@@ -23,7 +23,7 @@ from .direct import Direct
 from .errors import SimulationError
 from .events import Kind
 from .foresee import Foresight
-from .links import Links, crowds
+from .links import Part, Places
 from .outcome import JobOutcome
 from .shortcut import Shortcut
 from .workload import TraceJob, Workload, request_of
@@ -72,7 +72,7 @@ class IdealDriver(Direct):
         round_s: int = 0,
         foresight: Foresight | None = None,
         fast: bool = False,
-        links: Links | None = None,
+        links: Places | None = None,
         label: str = "",
     ) -> None:
         label = label or f"ideal {context.policy.name} {context.backfill.kind}"
@@ -138,12 +138,16 @@ class IdealDriver(Direct):
         if self.links is not None:
             self._respeed(self.links, now_s)
 
-    def _respeed(self, links: Links, now_s: int) -> None:
+    def _respeed(self, links: Places, now_s: int) -> None:
         """Jobs come and go on the uplinks of others."""
         runs = list(self._runs.items())
-        places = [[(s.node, s.gpu_type) for s in run.shares] for _, run in runs]
-        for (key, run), where, sharing in zip(runs, places, crowds(places), strict=True):
-            speed = links.speed(run.spec, where, sharing)
+        speeds = links.speeds(
+            [
+                (run.spec, [Part(s.node, s.gpu_type, s.gpus, s.gpu_mask) for s in run.shares])
+                for _, run in runs
+            ]
+        )
+        for (key, run), speed in zip(runs, speeds, strict=True):
             if speed != run.speed:
                 run.advance(now_s)
                 run.speed = speed

@@ -11,12 +11,30 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 from .errors import TraceError
 from .workload import TraceJob
 
 Where = Sequence[tuple[str, str]]
 """Node and GPU type of each part of a job."""
+
+
+class Part(NamedTuple):
+    """What a job holds on one node; ``mask``: which of its GPUs, 0: not known."""
+
+    node: str
+    gpu_type: str
+    gpus: int
+    mask: int = 0
+
+
+class Places(Protocol):
+    """Says what the places of all running jobs cost them."""
+
+    def speeds(self, placed: Sequence[tuple[TraceJob, Sequence[Part]]]) -> list[float]:
+        """Work a second of each job, 1 at best."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +55,27 @@ class Links:
     gpu_speeds: Mapping[str, float] = field(default_factory=dict)
     node_gpus: int = 8
 
+    def speeds(self, placed: Sequence[tuple[TraceJob, Sequence[Part]]]) -> list[float]:
+        """See ``Places``."""
+        where = [[(p.node, p.gpu_type) for p in parts] for _, parts in placed]
+        return [
+            self.speed(job, place, sharing)
+            for (job, _), place, sharing in zip(placed, where, crowds(where), strict=True)
+        ]
+
     def speed(self, job: TraceJob, where: Where, sharing: int) -> float:
         """Work a second, 1 at best. ``sharing``: jobs on its most crowded uplink, itself too."""
-        fastest = max(self.gpu_speeds.values(), default=1.0)
-        slowest = min(self.gpu_speeds.get(kind, 1.0) for _, kind in where)
-        part = (job.comm or self.comm) if job.gpus > 1 else 0.0
         best = self.inside_gbps
         if job.gpus > self.node_gpus:
             best = min(best, self.uplink_gbps)
-        slowdown = 1 - part + part * best / self.gbps(len(where), sharing)
-        return slowest / max(fastest, slowest) / slowdown
+        return self.at(job, [kind for _, kind in where], best / self.gbps(len(where), sharing))
+
+    def at(self, job: TraceJob, types: Iterable[str], longer: float) -> float:
+        """Speed on these types where bringing GPUs together takes so many times as long."""
+        fastest = max(self.gpu_speeds.values(), default=1.0)
+        slowest = min(self.gpu_speeds.get(kind, 1.0) for kind in types)
+        part = (job.comm or self.comm) if job.gpus > 1 else 0.0
+        return slowest / max(fastest, slowest) / (1 - part + part * longer)
 
     def gbps(self, nodes: int, sharing: int) -> float:
         """Bandwidth of a ring over so many nodes."""

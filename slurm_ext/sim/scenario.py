@@ -8,21 +8,24 @@ from pathlib import Path
 from typing import Any
 
 from slurm_ext.engine.settings import BackfillSettings, Context, GuardSettings, LeverSettings
+from slurm_ext.engine.topology import UNKNOWN
 from slurm_ext.model.decision import Mode
 from slurm_ext.policies import get
+from slurm_ext.topology.site import SiteTopology
 
 from . import needs
 from .allotted import AllotDriver
-from .cluster import ClusterSpec
+from .cluster import Cluster, ClusterSpec
 from .errors import TraceError
 from .foresee import FORESIGHTS
 from .ideal import IdealDriver
-from .links import Links
+from .links import Links, Places
 from .outcome import SimResult
 from .physics import Declared, Physics, StopCost
 from .sensitivity import TwoSpeeds
 from .settings import SlurmSettings
 from .simulate import Simulation
+from .sitelinks import SiteLinks
 from .training import tables
 from .training.job import Measured, TrainingJob
 from .workload import TraceJob, Workload
@@ -54,7 +57,8 @@ class Scenario:
     ``late``, ``max_slip_s``: with ``durations``, as in ``BackfillSettings``. ``one_start``: a
     decision of ``ideal`` starts one job at most, and is followed by another at once.
     ``physics``: how fast jobs run. ``training``: folder of measured tables by which jobs with a
-    batch size run instead, in rounds. ``links``: what the place costs, for ``ideal`` only.
+    batch size run instead, in rounds. ``links``: what the place costs, for ``ideal`` only;
+    ``topology``: the same by links and switches, which placement sees, too.
     """
 
     driver: str = "ideal"
@@ -73,6 +77,7 @@ class Scenario:
     physics: Physics = field(default_factory=Declared)
     training: Path | None = None
     links: Links | None = None
+    topology: SiteTopology | None = None
     slurm: SlurmSettings = field(default_factory=SlurmSettings)
     levers: LeverSettings = field(default_factory=LeverSettings)
     guard: GuardSettings = field(default_factory=GuardSettings)
@@ -97,6 +102,7 @@ class Scenario:
         return Context(
             policy=get(self.policy).with_parameters(self.parameters),
             mode=mode,
+            topology=self.topology or UNKNOWN,
             gpu_speeds=self.links.gpu_speeds if self.links is not None else {},
             backfill=BackfillSettings(
                 kind=self.backfill,
@@ -124,8 +130,9 @@ def run(
     impossible = [why for job in workload.jobs if (why := never_fits(job, spec))]
     if impossible:
         raise TraceError("\n".join([f"{len(impossible)} jobs can never run", *impossible[:20]]))
-    if scenario.driver != "ideal" and scenario.links is not None:
-        raise TraceError(f"--links, --gpu-speeds: not with driver {scenario.driver}, only ideal")
+    if scenario.driver != "ideal" and (scenario.links or scenario.topology):
+        what = "--links, --gpu-speeds, --preset, --topology"
+        raise TraceError(f"{what}: not with driver {scenario.driver}, only ideal")
     if scenario.driver == "ideal":
         return _ideal(scenario, workload, spec).run(progress)
     context = None if scenario.driver == "stock" else scenario.context()
@@ -157,9 +164,13 @@ def _ideal(scenario: Scenario, workload: Workload, spec: ClusterSpec) -> IdealDr
     )  # fmt: skip
 
 
-def _links(scenario: Scenario, spec: ClusterSpec) -> Links | None:
-    links = scenario.links
-    return None if links is None else replace(links, node_gpus=spec.node_size())
+def _links(scenario: Scenario, spec: ClusterSpec) -> Places | None:
+    if scenario.links is None and scenario.topology is None:
+        return None
+    links = replace(scenario.links or Links(), node_gpus=spec.node_size())
+    if scenario.topology is None:
+        return links
+    return SiteLinks(scenario.topology, links, Cluster(spec).records())
 
 
 TRAINING_ROUND_S = 60

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +14,11 @@ from slurm_ext.sim.links import Links, crowds, parse_links, parse_speeds
 from slurm_ext.sim.outcome import SimResult
 from slurm_ext.sim.physics import NO_COST
 from slurm_ext.sim.scenario import Scenario, run
+from slurm_ext.sim.sitelinks import read_site
 from slurm_ext.sim.workload import TraceJob, Workload
+from slurm_ext.topology.presets import PRESETS
+from slurm_ext.topology.ring import ring_gbps
+from slurm_ext.topology.site import SiteTopology
 from tests.sim.helpers import check_conserved
 
 ONE = [("a", "x")]
@@ -132,3 +138,52 @@ def test_speeds_that_cannot_be(text: str) -> None:
 def test_placement_prefers_the_faster_type() -> None:
     assert driven([job()], "1x8:slow,1x8:fast").jobs[0].nodes == ("nb2",)
     assert driven([job()], "1x8:fast,1x8:slow").jobs[0].nodes == ("n1",)
+
+
+def on_site(
+    rows: list[TraceJob], cluster: str, site: SiteTopology, policy: str = "fifo"
+) -> list[int]:
+    scenario = Scenario("ideal", policy, "easy", topology=site, cost=NO_COST)
+    found = run(scenario, Workload.of("x", rows), ClusterSpec.parse(cluster))
+    return [o.end_s for o in found.jobs]
+
+
+QUARTER = ring_gbps(PRESETS["hgx-a100-4"].shape, 0b1111) / 4
+
+
+@pytest.mark.parametrize("policy", ["fifo", "tiresias"])
+def test_with_a_topology_its_ring_score_counts(policy: str) -> None:
+    site = read_site("hgx-a100-4", None, QUARTER)
+    assert on_site([job(4)], "2x4", site, policy) == [100]
+    if policy == "fifo":  # the other takes the fewest nodes whatever was asked for
+        assert on_site([job(4, nodes=2)], "2x4", site) == [250]
+        two = [job(4, nodes=2), job(4, job_id=2, nodes=2)]
+        assert on_site(two, "2x4", site) == [450, 450]
+    assert on_site([job(1)], "2x4", site, policy) == [100]
+
+
+def test_a_larger_job_is_compared_with_the_fewest_nodes() -> None:
+    site = read_site("hgx-a100-4", None, QUARTER)
+    assert on_site([job(8)], "2x4", site) == [100]
+
+
+def test_switches_come_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "topology.conf"
+    path.write_text(
+        "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n[3-4]\nSwitchName=t Switches=a,b\n"
+    )
+    site = read_site("hgx-a100-4", path, QUARTER)
+    assert on_site([job(8)], "4x4", site) == [100]
+
+
+@pytest.mark.parametrize(("preset", "match"), [("dgx", "one of dgx1-v100"), ("", "No such file")])
+def test_a_site_that_cannot_be_read_is_named(tmp_path: Path, preset: str, match: str) -> None:
+    with pytest.raises(TraceError, match=match):
+        read_site(preset, tmp_path / "none", 25.0)
+
+
+def test_on_a_node_of_unequal_links_the_pair_that_is_held_counts() -> None:
+    site = read_site("dgx1-v100", None, 25.0)
+    ends = on_site([job(2, job_id=i) for i in range(1, 5)], "1x8", site)
+    assert min(ends) >= 100
+    assert max(ends) > 100  # not every two neighbours have the double link
