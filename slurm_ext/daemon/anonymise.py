@@ -101,6 +101,7 @@ ROLES: Mapping[tuple[str, str], str] = {
     ("Memory", "broken"): "partition",
     ("BackfillSettings", "kind"): KEEP,
     ("BackfillSettings", "durations"): KEEP,
+    ("BackfillSettings", "late"): KEEP,
     ("LeverSettings", "defer"): KEEP,
     ("LeverSettings", "frontier"): KEEP,
     ("JobSettings", "optout"): KEEP,

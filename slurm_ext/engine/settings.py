@@ -28,8 +28,9 @@ class BackfillSettings:
     the expected wait; 0: no such part).
 
     ``durations``: what holes are planned with, ``limit``, ``p50`` or ``p90`` of the estimates.
-    All that pass a promised job put it off by no more than ``max_slip_s``, whatever the predictions
-    (:mod:`slurm_ext.engine.bounds`).
+    ``late``: a job that outlives its estimate is taken to run on by growing ``steps``, or to its
+    ``limit``. All that pass a promised job put it off by no more than ``max_slip_s``, whatever the
+    predictions (:mod:`slurm_ext.engine.bounds`).
     ``forecast``: whether the start of every waiting job is forecast.
     """
 
@@ -37,6 +38,7 @@ class BackfillSettings:
     fences: int = 1
     default_limit_s: int = 7 * 86400
     durations: str = "limit"
+    late: str = "steps"
     depth: int = 100
     max_slip_s: int = 3600
     slack_fraction: float = 0.0

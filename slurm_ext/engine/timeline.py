@@ -29,7 +29,7 @@ def releases(
     found = [
         Release(
             leaving.get(j.key)
-            or expected_end_s(j, now_s, default_s, durations, estimates.get(j.key)),
+            or expected_end_s(j, now_s, default_s, durations, estimates.get(j.key), settings.late),
             j.alloc,
         )
         for j in jobs
