@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from slurm_ext.engine.pool import Demand, demand_of
 from slurm_ext.model.job import BaseState, JobKey, NodeShare, Request
+from slurm_ext.model.ledger import UndoNote, with_note
 from slurm_ext.model.observation import Reservation
 from slurm_ext.model.units import EpochS
 
@@ -62,6 +63,7 @@ class SlurmCore:
         self.jobs[spec.job_id] = job
         if self.settings.submit_lease_s:
             job.begin_s = now_s + self.settings.submit_lease_s
+            job.admin_comment = with_note("", UndoNote(lease_until_s=job.begin_s))
         self.line_up(job)
         self.wake(self.settings.submit_delay_s)
         return job
