@@ -98,13 +98,12 @@ class Bed:
     def ours(self, *words: str) -> str:
         return self._run([*OURS, *words, "--config", str(self.config)], ROOT)
 
-    def slurm(self, *argv: str) -> str:
-        return self._run(argv, Path("/tmp"))
+    def slurm(self, *argv: str, text: str = "") -> str:
+        return self._run(argv, Path("/tmp"), text)
 
-    def _run(self, argv: Sequence[str], directory: Path) -> str:
-        done = subprocess.run(
-            argv, env=self.env, cwd=directory, capture_output=True, text=True, check=False
-        )
+    def _run(self, argv: Sequence[str], directory: Path, text: str = "") -> str:
+        done = subprocess.run(argv, env=self.env, cwd=directory, capture_output=True, text=True,
+                              input=text, check=False)  # fmt: skip
         if done.returncode:
             raise SystemExit(f"{self.row.name}: {argv}: {done.stdout}{done.stderr}")
         return done.stdout
@@ -116,8 +115,10 @@ class Bed:
             pairs = dict(word.partition("=")[::2] for word in line.split())
             if pairs.get("JobState", "PENDING") in ("PENDING", "RUNNING", "COMPLETING"):
                 continue
-            stamps = (epoch_s(pairs[key]) for key in ("SubmitTime", "StartTime", "EndTime"))
-            found[int(pairs["JobId"])] = Ran(pairs["JobState"], *stamps, int(pairs["Restarts"]))
+            found[int(pairs["JobId"])] = Ran(
+                pairs["JobState"], epoch_s(pairs["SubmitTime"]), epoch_s(pairs["StartTime"]),
+                epoch_s(pairs["EndTime"]), int(pairs["Restarts"]),
+            )  # fmt: skip
         return found
 
     def wait(self, jobs: Sequence[int], deadline_s: float) -> dict[int, Ran]:

@@ -14,9 +14,9 @@ import re
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -148,11 +148,8 @@ def main() -> int:
         beds = [Bed(row, root / f"c{i}") for i, row in enumerate(ROWS)]
         for bed in beds:
             bed.up(stack)
-        threads = [threading.Thread(target=real, args=(bed, work, seen)) for bed in beds]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(len(beds)) as pool:
+            list(pool.map(lambda bed: real(bed, work, seen), beds))
         if args.keep is not None:
             args.keep.mkdir(parents=True, exist_ok=True)
             for i, bed in enumerate(beds):

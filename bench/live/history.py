@@ -18,9 +18,9 @@ import random
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,11 +122,8 @@ def await_accounting(bed: Bed, jobs: int) -> None:
 
 def run(beds: Sequence[Bed], work: Sequence[Submission], title: str) -> dict[str, dict[str, float]]:
     out: dict[str, dict[str, float]] = {}
-    threads = [threading.Thread(target=one_pass, args=(bed, work, out)) for bed in beds]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(len(beds)) as pool:
+        list(pool.map(lambda bed: one_pass(bed, work, out), beds))
     print(f"\n{title}: {len(work)} jobs\n")
     heads = ("mean wait s", "mean JCT s", "median JCT s", "p95 JCT s", "slowdown", "makespan s")
     print(f"| | {' | '.join(heads)} | GPU use |")
