@@ -95,6 +95,7 @@ def ran(text: str, gpus: int) -> SimResult:
 def simulated(row: Row, seen: SimResult) -> SimResult:
     """The same submissions and run times under the same scheduler."""
     slurm = TUNED if row.sched == "tuned" else SlurmSettings(start_latency_s=0)
+    slurm = replace(slurm, size_weight=1000)  # as the mini-Slurm has it
     driver, policy = "stock", "fifo"
     if row.settings is not None:
         driver, policy = "enforce", str(row.settings["policy.name"]).strip('"')

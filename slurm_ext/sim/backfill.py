@@ -59,7 +59,10 @@ def _plan(core: SlurmCore, job: SimJob, plans: _Plans, future: _Future) -> None:
         allowed = core.allowed(job, start_s) & ~plans.reserved(crossing)
         shares = pick(core.cluster, free, job.demand, allowed, job.required)
         if shares is not None:
-            plans.add(start_s, start_s + job.limit_s, core, shares)
+            step_s = core.settings.bf_resolution_s  # both ends are rounded down (22.05)
+            from_s = start_s // step_s * step_s
+            to_s = (start_s + job.limit_s) // step_s * step_s
+            plans.add(from_s, to_s, core, shares)
             return
 
 
@@ -88,7 +91,9 @@ class _Plans:
         if not self._windows:
             return ()
         return tuple(
-            i for i, (from_s, to_s) in enumerate(self._windows) if from_s < end_s and to_s > start_s
+            i
+            for i, (from_s, to_s) in enumerate(self._windows)
+            if from_s <= end_s and to_s > start_s
         )
 
     def reserved(self, plans: tuple[int, ...]) -> BoolArray:
