@@ -93,7 +93,7 @@ class _Plans:
         return tuple(
             i
             for i, (from_s, to_s) in enumerate(self._windows)
-            if from_s <= end_s and to_s > start_s
+            if from_s < end_s and to_s > start_s
         )
 
     def reserved(self, plans: tuple[int, ...]) -> BoolArray:
