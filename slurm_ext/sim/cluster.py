@@ -90,6 +90,14 @@ class ClusterSpec:
         return cls(tuple(groups))
 
     @property
+    def nodes(self) -> int:
+        return sum(g.count for g in self.groups)
+
+    @property
+    def cpus(self) -> int:
+        return sum(g.count * g.cpus for g in self.groups)
+
+    @property
     def gpus(self) -> int:
         return sum(g.count * g.gpus for g in self.groups)
 
