@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""How long a look at Slurm takes, and what it costs: text against JSON and slurmrestd.
+"""How long a look at Slurm takes, and what it costs: text, JSON, pyslurm, slurmrestd.
 
 Starts a real Slurm (docker/minislurm), fills it with running and pending jobs and measures
-a look in a process of its own for each way. ``--conf`` measures a cluster
+a look in a process of its own for each way, and then writes. ``--conf`` measures a cluster
 that is there already, as it is.
 """
 
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,14 +24,18 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from slurm_ext.model.decision import JobPatch, Lever  # noqa: E402
+from slurm_ext.model.job import Job  # noqa: E402
 from slurm_ext.slurm.cli import CliOptions, CliSlurm  # noqa: E402
+from slurm_ext.slurm.native import NativeSlurm  # noqa: E402
+from slurm_ext.slurm.native_process import ChildOptions  # noqa: E402
 from slurm_ext.slurm.rest import RestOptions, RestSlurm  # noqa: E402
 from slurm_ext.slurm.rest_token import Token, from_command  # noqa: E402
 from slurm_ext.slurm.run import Answer, Runner  # noqa: E402
 from slurm_ext.slurm.squeue import ARGUMENTS, Framing  # noqa: E402
 
 MINISLURM = [sys.executable, str(ROOT / "docker" / "minislurm")]
-KINDS = ("text", "json", "rest")
+KINDS = ("text", "json", "native", "rest")
 SHAPES = (
     ["-N1", "--gres=gpu:a100:1", "--mem=4000"],
     ["-N1", "--gres=gpu:2", "-c8", "--mem=16G"],
@@ -78,8 +83,11 @@ def cpu(who: int) -> float:
     return used.ru_utime + used.ru_stime
 
 
-def adapter(kind: str, runner: Runner) -> CliSlurm | RestSlurm:
+def adapter(kind: str, runner: Runner) -> CliSlurm | NativeSlurm | RestSlurm:
     """``rest``: on the socket that ``minislurm up --rest`` makes beside the configuration."""
+    if kind == "native":
+        options = ChildOptions(os.environ["NATIVE_PYTHON"], limit_s=120)
+        return NativeSlurm(options, runner, CliSlurm(runner=runner))
     if kind != "rest":
         return CliSlurm(CliOptions(format="json" if kind == "json" else "text"), runner)
     socket = Path(os.environ["SLURM_CONF"]).parent.parent / "rest" / "slurmrestd.sock"
@@ -97,10 +105,12 @@ def measure(kind: str, looks: int) -> dict[str, float | str]:
     seen = slurm.observe()  # the first look fills the caches
     cold = time.perf_counter() - start
     own_cpu, client_cpu = cpu(resource.RUSAGE_SELF), cpu(resource.RUSAGE_CHILDREN)
+    before = sum(slurm.rpc_counts().values())
     for _ in range(looks):
         begun = time.perf_counter()
         seen = slurm.observe()
         times.append(time.perf_counter() - begun)
+    messages = (sum(slurm.rpc_counts().values()) - before) / looks
     own_cpu = (cpu(resource.RUSAGE_SELF) - own_cpu) / looks
     client_cpu = (cpu(resource.RUSAGE_CHILDREN) - client_cpu) / looks
     own = resource.getrusage(resource.RUSAGE_SELF)
@@ -115,9 +125,20 @@ def measure(kind: str, looks: int) -> dict[str, float | str]:
         "our_cpu_s": own_cpu,
         "client_cpu_s": client_cpu,
         "printed_mib": runner.printed / (looks + 1) / 2**20,
-        "client_rss_mib": client_rss(kind) if kind != "rest" else server_rss(),
+        "messages": messages,
+        "writes_per_s": writes(slurm, seen.jobs),
+        "client_rss_mib": other_rss(kind),
         "our_rss_mib": own.ru_maxrss / 1024,
     }
+
+
+def writes(slurm: CliSlurm | NativeSlurm | RestSlurm, jobs: Sequence[Job]) -> float:
+    """Changes of SiteFactor a second, 200 jobs at a time."""
+    waiting = [job for job in jobs if job.state.pending and not job.array_job_id][:200]
+    patches = [JobPatch(j.key, j.address, Lever.RANK, site_factor=7) for j in waiting]
+    begun = time.perf_counter()
+    assert all(one.ok for one in slurm.patch(patches))
+    return len(patches) / (time.perf_counter() - begun)
 
 
 def load() -> str:
@@ -141,6 +162,17 @@ def client_rss(kind: str) -> float:
         float(subprocess.check_output([sys.executable, "-S", "-c", ALONE, *argv], env=env))
         for argv in commands
     )
+
+
+def other_rss(kind: str) -> float:
+    """Peak memory of the other side: the largest command, pyslurm's process, or slurmrestd."""
+    if kind == "rest":
+        return server_rss()
+    if kind != "native":
+        return client_rss(kind)
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    status = (Path(f"/proc/{pid}/status").read_text() for pid in children)
+    return max(int(one.partition("VmHWM:")[2].split()[0]) / 1024 for one in status)
 
 
 def server_rss() -> float:
@@ -176,6 +208,7 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, help="nodes (500)")
     parser.add_argument("--looks", type=int, default=6, help="warm observations a format")
     parser.add_argument("--rest", action="store_true", help="measure slurmrestd, too")
+    parser.add_argument("--native", metavar="PYTHON", help="measure pyslurm of this Python, too")
     parser.add_argument("--conf", help="slurm.conf of a cluster to measure as it is")
     parser.add_argument("--measure", choices=KINDS, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -185,7 +218,10 @@ def main() -> int:
     nodes, running, pending = (20, 20, 200) if options.small else (500, 400, 10000)
     nodes, running = options.nodes or nodes, options.running or running
     pending = options.pending or pending
-    kinds = KINDS if options.rest else KINDS[:2]
+    if options.native:
+        os.environ["NATIVE_PYTHON"] = options.native
+    wanted = {"rest": options.rest, "native": options.native}
+    kinds = [kind for kind in KINDS if wanted.get(kind, True)]
     if options.conf:
         os.environ["SLURM_CONF"] = options.conf
         report([child(kind, options.looks) for kind in kinds])

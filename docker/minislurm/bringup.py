@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -118,7 +117,7 @@ def start_slurmctld(layout: Layout, record: Record, deadline: float) -> None:
 
 def start_slurmrestd(layout: Layout, record: Record, deadline: float) -> None:
     layout.rest.mkdir(mode=0o755, exist_ok=True)
-    shutil.chown(layout.rest, daemons.REST_USER[1], daemons.REST_USER[3])
+    os.chown(layout.rest, int(daemons.REST_USER[1]), int(daemons.REST_USER[3]))
     layout.rest_socket.unlink(missing_ok=True)
     daemons.launch(layout, record, ["slurmrestd"])
     port = record.ports.slurmrestd

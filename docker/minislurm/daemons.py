@@ -20,8 +20,11 @@ from .programs import call, find, search_path
 from .record import NODE, Record, load
 
 CORE = ("munged", "mariadb", "slurmdbd", "slurmctld", "slurmrestd")
-REST_USER = ("-u", "nobody", "-g", "nogroup")
-"""slurmrestd refuses to run as root or SlurmUser; whoever asks it shows a token of his own."""
+REST_USER = ("-u", "65534", "-g", "65534")
+"""nobody, whom newer releases do not take by name: slurmrestd refuses root and SlurmUser.
+
+Whoever asks it shows a token of his own.
+"""
 FILES_LIMIT = 65_536
 TAIL_LINES = 15
 

@@ -19,7 +19,7 @@ from rich.text import Text
 from slurm_ext.daemon.config import Config, load
 from slurm_ext.daemon.text import printable
 from slurm_ext.errors import ConfigError, JournalError, SlurmUnavailableError
-from slurm_ext.slurm.choose import RestSettings, open_port
+from slurm_ext.slurm.choose import NativeSettings, RestSettings, open_port
 from slurm_ext.slurm.fallback import Fallback
 from slurm_ext.slurm.port import SlurmPort
 
@@ -83,6 +83,7 @@ def connect(config: Config) -> Fallback:
     slurm = config.slurm
     return open_port(
         backend=slurm.backend,
+        native=NativeSettings(slurm.native_python, slurm.native_memory_mib),
         rest=RestSettings(
             url=slurm.rest_url,
             user=slurm.rest_user,

@@ -181,12 +181,17 @@ class HistoryConfig:
 
 @dataclass(frozen=True, slots=True)
 class SlurmConfig:
-    """Section ``slurm``; empty paths: Slurm's own. ``rest_*``: slurmrestd, if there is one."""
+    """Section ``slurm``; empty paths: Slurm's own. ``rest_*``: slurmrestd, if there is one.
+
+    ``native_*``: pyslurm, if there is one.
+    """
 
     backend: str
     bin_dir: str
     slurm_conf: str
     format: str
+    native_python: str
+    native_memory_mib: int
     rest_url: str
     rest_user: str
     rest_token_file: str

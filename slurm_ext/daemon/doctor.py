@@ -67,11 +67,12 @@ def _ways(facts: Facts) -> Iterator[Finding]:
         if way.works is False:
             yield Finding(
                 Level.WARNING, "backend", f"{way.name} {way.text}",
-                "cure it, or choose the other one: slurm.backend, slurm.rest_url",
+                "cure it, or choose another one: slurm.backend",
             )  # fmt: skip
         else:
             level = Level.OK if way.works else Level.NOTE
-            yield Finding(level, "backend", f"{way.name}: {way.text}")
+            note = f"; {way.note}" if way.note else ""
+            yield Finding(level, "backend", f"{way.name}: {way.text}{note}")
 
 
 def _privileges(facts: Facts, config: Config) -> Iterator[Finding]:

@@ -198,21 +198,26 @@ def reservation_words(spec: ReservationSpec) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What scontrol said to one command."""
+    """What scontrol said to one command.
+
+    ``partial``: it names tasks of an array that have started or ended, and says nothing of others.
+    """
 
     ok: bool
     benign: bool = False
     detail: str = ""
+    partial: bool = False
 
 
 def read_answer(text: str) -> Said:
     """Judge the lines scontrol printed for one update, hold, release or requeue.
 
     An array answers per task ("47_2-9: No error"): it is a success if any task took the change
-    and the others have started or ended.
+    and the others have started or ended. 25.11 leaves the tasks out that took it.
     """
     messages: list[str] = []
     done = False
+    named = True
     for line in text.split("\n"):
         stripped = line.strip()
         if not stripped or (line.startswith("scontrol: ") and "error:" not in line):
@@ -223,15 +228,21 @@ def read_answer(text: str) -> Said:
             done = True
         else:
             messages.append(said)
+            named = named and tasks is not None
     detail = "; ".join(dict.fromkeys(messages))
     benign = all(said.startswith(BENIGN) for said in messages)
     if not messages or (done and benign):
         return Said(True, detail=detail)
-    return Said(False, benign, detail)
+    return Said(False, benign, detail, named and benign)
 
 
 def join(said: Sequence[Said]) -> Said:
     """One verdict for all commands of a patch."""
     failed = [one for one in said if not one.ok]
     detail = "; ".join(dict.fromkeys(one.detail for one in said if one.detail))
-    return Said(not failed, bool(failed) and all(one.benign for one in failed), detail)
+    return Said(
+        not failed,
+        bool(failed) and all(one.benign for one in failed),
+        detail,
+        bool(failed) and all(one.partial for one in failed),
+    )

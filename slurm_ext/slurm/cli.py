@@ -52,6 +52,11 @@ class CliSlurm:
             self._runner, self._text.look, self._text.siblings, batch=self.options.batch
         )
 
+    @property
+    def note(self) -> str:
+        """Nothing to add."""
+        return ""
+
     def controller(self) -> Controller:
         """Version and configuration (``scontrol show config``)."""
         return parse_config(self._runner.ask(["scontrol", "show", "config"]))[0]

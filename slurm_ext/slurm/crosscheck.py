@@ -68,6 +68,8 @@ def job_differences(text: Job, json: Job, version: tuple[int, ...]) -> list[str]
         *(REQUEST_OLD_OPEN if old and text.request.nodes_max is None else ()),
         *(REQUEST_NEW if version[:2] >= REQUEST_NEW_SINCE else ()),
     }
+    if text.state.ended:
+        skip_request |= {"nodes_min"}  # what it asked for, or what it ended with
     if "details_not_read" in text.request.unplannable:
         # Reported as a problem already; text then knows counts only.
         skip |= {"alloc", "cron"}

@@ -180,17 +180,18 @@ def _exclusive(tokens: dict[str, str]) -> str:
 def _held(chunk: str) -> tuple[Held, ...] | None:
     held: list[Held] = []
     for nodes, cpu_ids, mem, gres in _ALLOC.findall(chunk):
-        hosts, spans, mib = expand(nodes), _spans(cpu_ids), mem_mib(mem)
-        if hosts is None or spans is None or mib is None:
+        hosts, ids, mib = expand(nodes), spans(cpu_ids), mem_mib(mem)
+        if hosts is None or ids is None or mib is None:
             return None
-        cpus = sum(last - first + 1 for first, last in spans)
+        cpus = sum(last - first + 1 for first, last in ids)
         gpus = held_gpus(gres.strip())
-        held.extend(Held(host, cpus, mib, gpus, spans) for host in hosts)
+        held.extend(Held(host, cpus, mib, gpus, ids) for host in hosts)
     return tuple(held)
 
 
 @lru_cache(maxsize=4096)
-def _spans(text: str) -> tuple[tuple[int, int], ...] | None:
+def spans(text: str) -> tuple[tuple[int, int], ...] | None:
+    """First and last of each run in ``0-3,8``; None if it cannot be read."""
     found = []
     for part in text.split(",") if text and text != "(null)" else ():
         first, _, last = part.partition("-")

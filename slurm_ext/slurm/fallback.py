@@ -12,6 +12,7 @@ from slurm_ext.model.decision import JobPatch, ReservationSpec
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.observation import Controller, Observation
 from slurm_ext.model.restart import JobSignal
+from slurm_ext.slurm.deadline import Deadline
 from slurm_ext.slurm.port import Outcome, SlurmPort
 
 REST_FIRST_S = 300.0
@@ -19,7 +20,12 @@ REST_MOST_S = 3600.0
 
 
 class Adapter(SlurmPort, Protocol):
-    """A way to Slurm that can also compare what two formats say."""
+    """A way to Slurm that can also compare what two formats say, and tell how it works."""
+
+    @property
+    def note(self) -> str:
+        """What it is and what it leaves to other ways; asked for after a look."""
+        ...
 
     def crosscheck(self) -> list[str]:
         """What two readings of this moment say differently; empty if they agree."""
@@ -28,11 +34,15 @@ class Adapter(SlurmPort, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A way to Slurm, whether it works (None: not tried), and why it is used or not."""
+    """A way to Slurm, whether it works (None: not tried), and why it is used or not.
+
+    ``note``: what it is, and what it leaves to other ways.
+    """
 
     name: str
     works: bool | None
     text: str
+    note: str = ""
 
 
 @dataclass(slots=True)
@@ -48,9 +58,10 @@ class Fallback:
     """Implements :class:`Adapter`: looks go to the first way that works, within the same call.
 
     A way that has failed rests for five minutes, then twice as long each time, up to an hour;
-    meanwhile the next one is used. ``budget_s``: no further way is tried in a call after this
-    time. Writes go where the last look came from and are never sent twice. ``say`` is told of
-    every change. ``unused``: ways that are not even tried, with the reason.
+    meanwhile the next one is used. ``budget_s``: time for a look, whatever happens; a way gets
+    half of what is left while there are others. ``deadline`` is what keeps the ways to it. Writes
+    go where the last look came from and are never sent twice. ``say`` is told of every change.
+    ``unused``: ways that are not even tried, with the reason.
     """
 
     def __init__(
@@ -58,6 +69,7 @@ class Fallback:
         ways: Sequence[tuple[str, Adapter]],
         *,
         budget_s: float,
+        deadline: Deadline | None = None,
         unused: Sequence[Choice] = (),
         say: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
@@ -65,6 +77,7 @@ class Fallback:
         self._ways = [_Way(name, adapter) for name, adapter in ways]
         self._current = self._ways[0]
         self._budget_s = budget_s
+        self._deadline = deadline or Deadline(clock)
         self._unused = tuple(unused)
         self._say = say
         self._clock = clock
@@ -81,11 +94,14 @@ class Fallback:
         """
         begun = self._clock()
         errors: list[tuple[_Way, SlurmExtError]] = []
-        for way in self._in_turn(begun):
-            if errors and self._clock() - begun >= self._budget_s:
+        ways = self._in_turn(begun)
+        for number, way in enumerate(ways, 1):
+            left = begun + self._budget_s - self._clock()
+            if errors and left <= 0:
                 break
             try:
-                seen = way.adapter.observe(site_factors=site_factors)
+                with self._deadline.within(left if number == len(ways) else left / 2):
+                    seen = way.adapter.observe(site_factors=site_factors)
             except (SlurmUnavailableError, SlurmCommandError) as error:
                 errors.append((way, error))
                 self._failed(way, error)
@@ -102,13 +118,15 @@ class Fallback:
         used = ""
         for way in self._ways:
             try:
-                way.adapter.observe()
+                with self._deadline.within(self._budget_s):
+                    way.adapter.observe()
+                    note = way.adapter.note
             except (SlurmUnavailableError, SlurmCommandError) as error:
                 found.append(Choice(way.name, False, f"does not work: {error}"))
                 continue
             text = f"works, stands by in case {used} fails" if used else "used"
             used = used or way.name
-            found.append(Choice(way.name, True, text))
+            found.append(Choice(way.name, True, text, note))
         return (*found, *self._unused)
 
     def crosscheck(self) -> list[str]:

@@ -10,7 +10,6 @@ are taken from a cache that holds exactly one look.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -26,7 +25,7 @@ from slurm_ext.slurm.jobs import job_id_of, job_of_record
 from slurm_ext.slurm.priorities import NONE, read_priorities
 from slurm_ext.slurm.run import Runner, failure
 from slurm_ext.slurm.shares import Doubts, check_masks, unexplained
-from slurm_ext.slurm.squeue import ARGUMENTS, Framing
+from slurm_ext.slurm.squeue_call import Squeue
 from slurm_ext.slurm.text import (
     parse_config,
     parse_nodes,
@@ -66,7 +65,8 @@ class TextReader:
         """``single_share``: see :class:`slurm_ext.slurm.watch.Watch`."""
         self._doubts = Doubts()
         self._runner = runner
-        self._framing = Framing.fresh()
+        self._squeue = Squeue(runner)
+        self._framing = self._squeue.framing
         self._watch = Watch(self._framing, single_share)
         self._cache: dict[tuple[str, Chunk | None], _Cached] = {}
 
@@ -74,7 +74,7 @@ class TextReader:
         """Everything of one moment; raises if any part is missing."""
         full = self._watch.full
         with ThreadPoolExecutor(max_workers=4) as pool:
-            queue = pool.submit(self._squeue)
+            queue = pool.submit(self._squeue.ask)
             details = pool.submit(self._details) if full else None
             rest = pool.submit(self._batch, _REST)
             asked = pool.submit(read_priorities, self._runner) if site_factors else None
@@ -89,7 +89,7 @@ class TextReader:
             nodes, more = parse_nodes(node_text)
             problems += more
             nodes = with_reservations(nodes, reservations)
-            records = [(one, self._id_of(one)) for one in queue.result()]
+            records = [(one, self._squeue.id_of(one)) for one in queue.result()]
             blocks = details.result() if details else self._changed(records)
             priorities = asked.result() if asked else NONE
         jobs = self._jobs(records, blocks, now, problems)
@@ -123,9 +123,9 @@ class TextReader:
         """Fresh records of these job ids; an array's id gives all its tasks."""
         if not job_ids:
             return []
-        raw = self._squeue(sorted(set(job_ids)))
-        seen = {self._id_of(one) for one in raw}
-        raw += self._unfolded(sorted(set(job_ids) - seen))
+        raw = self._squeue.ask(sorted(set(job_ids)))
+        seen = {self._squeue.id_of(one) for one in raw}
+        raw += self._squeue.unfolded(sorted(set(job_ids) - seen))
         records = [record for one in raw if (record := self._framing.cut(one)) is not None]
         ids = [job_id for record in records if (job_id := job_id_of(record))]
         chunks = self._again(ids).chunks
@@ -135,47 +135,7 @@ class TextReader:
 
     def workdirs(self, job_ids: Sequence[int]) -> dict[int, str]:
         """The directories jobs were submitted from; jobs that are gone are missing."""
-        if not job_ids:
-            return {}
-        framing = self._framing
-        argv = ["squeue", *ARGUMENTS, "-j", ",".join(map(str, sorted(set(job_ids))))]
-        format = f"jobid:{framing.field},workdir:{framing.record}"
-        answer = self._runner.run(argv, env={"SQUEUE_FORMAT2": format})
-        if "Invalid job id specified" in answer.stderr:
-            return {}
-        if answer.code != 0:
-            raise failure(argv, answer)
-        found = [one.partition(framing.field) for one in framing.records(answer.stdout)[0]]
-        return {int(job_id): path for job_id, _, path in found if job_id.isdecimal()}
-
-    def _unfolded(self, job_ids: Sequence[int]) -> list[str]:
-        """Records of tasks that squeue folds back into their array (changed separately)."""
-        if not job_ids:
-            return []
-        raw = self._squeue(job_ids, "-r")
-        # An array that is new itself comes out as all its tasks: it waits for the next look.
-        count = Counter(self._id_of(one) for one in raw)
-        return [one for one in raw if count[self._id_of(one)] == 1]
-
-    def _id_of(self, raw: str) -> int:
-        head, _, _ = raw.partition(self._framing.field)
-        if not (head.isdecimal() and head.isascii() and len(head) < 12):
-            raise SlurmCommandError("squeue: a record without a job id; unknown squeue version?")
-        return int(head)
-
-    def _squeue(self, job_ids: Sequence[int] = (), *options: str) -> list[str]:
-        argv = ["squeue", *ARGUMENTS, *options]
-        if job_ids:
-            argv += ["-j", ",".join(map(str, job_ids))]
-        answer = self._runner.run(argv, env={"SQUEUE_FORMAT2": self._framing.format})
-        if job_ids and "Invalid job id specified" in answer.stderr:
-            return []
-        if answer.code != 0:
-            raise failure(argv, answer)
-        raw, rest = self._framing.records(answer.stdout)
-        if rest:
-            raise SlurmCommandError("squeue: the answer ends within a record")
-        return raw
+        return self._squeue.workdirs(job_ids)
 
     def _batch(self, commands: Sequence[str]) -> tuple[str, ...]:
         parts = run_batch(self._runner, commands, options=("-a", "-d"))
@@ -208,9 +168,9 @@ class TextReader:
         problems: list[Problem],
     ) -> list[Job]:
         hidden = (found.chunks.keys() | found.doubtful) - {job_id for _, job_id in records}
-        again = self._unfolded(sorted(hidden)[:_MAX_UNFOLDED])
+        again = self._squeue.unfolded(sorted(hidden)[:_MAX_UNFOLDED])
         chunks = found.chunks
-        records = [*records, *((one, self._id_of(one)) for one in again)]
+        records = [*records, *((one, self._squeue.id_of(one)) for one in again)]
         missing = [i for _, i in records if i not in chunks and i not in found.asked]
         chunks.update(self._again(missing[:_MAX_AGAIN]).chunks)
         fresh: dict[tuple[str, Chunk | None], _Cached] = {}

@@ -16,6 +16,7 @@ from slurm_ext.model.observation import Controller, Observation
 from slurm_ext.model.restart import JobSignal
 from slurm_ext.slurm.cli import CliSlurm
 from slurm_ext.slurm.crosscheck import differences
+from slurm_ext.slurm.deadline import Deadline
 from slurm_ext.slurm.port import Outcome
 from slurm_ext.slurm.rest_http import RestClient
 from slurm_ext.slurm.rest_reader import MAX_JOBS, RestReader
@@ -44,7 +45,12 @@ class RestSlurm:
     """
 
     def __init__(
-        self, options: RestOptions, token: Token | None, commands: Runner, cli: CliSlurm
+        self,
+        options: RestOptions,
+        token: Token | None,
+        commands: Runner,
+        cli: CliSlurm,
+        deadline: Deadline | None = None,
     ) -> None:
         """:raises ValueError: the address cannot be used."""
         client = RestClient(
@@ -52,10 +58,17 @@ class RestSlurm:
             token.headers if token else dict,
             limit_s=options.limit_s,
             ca_file=options.ca_file,
+            deadline=deadline,
         )
         refused = token.refused if token else _nothing
         self._reader = RestReader(client, commands, refused, options.max_jobs)
         self._cli = cli
+
+    @property
+    def note(self) -> str:
+        """The form of the API, and what the commands do in its place."""
+        lists = "" if self._reader.shows_lists else ", partitions and reservations"
+        return f"API {self.api}; by the commands: configuration, SiteFactor{lists}, every change"
 
     @property
     def api(self) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from slurm_ext.errors import SlurmUnavailableError
+from slurm_ext.slurm.deadline import Deadline
 from slurm_ext.slurm.run import escape
 from slurm_ext.slurm.tally import TALLY
 
@@ -88,6 +89,7 @@ class RestClient:
         limit_s: float = 10.0,
         ca_file: str = "",
         max_answer: int = MAX_ANSWER,
+        deadline: Deadline | None = None,
     ) -> None:
         """:raises ValueError: the address cannot be used."""
         self.url = url
@@ -96,14 +98,16 @@ class RestClient:
         self._headers = headers
         self._ca_file = ca_file
         self._max = max_answer
+        self._deadline = deadline or Deadline()
 
     def get(self, path: str) -> tuple[int, Any]:
         """Status and JSON document (None for an empty answer) of one request.
 
         :raises SlurmUnavailableError: no answer in time, or none that can be used.
         """
+        limit = self._deadline.left(self.limit_s)
         begun, outcome = time.monotonic(), "unavailable"
-        connection = self._connection()
+        connection = self._connection(limit)
         late = threading.Event()
 
         held: list[socket.socket] = []
@@ -112,7 +116,7 @@ class RestClient:
             late.set()
             _shut(connection.sock or next(iter(held), None))
 
-        watchdog = threading.Timer(self.limit_s, end)
+        watchdog = threading.Timer(limit, end)
         watchdog.daemon = True
         watchdog.start()
         try:
@@ -130,9 +134,9 @@ class RestClient:
                 response.close()
         except (OSError, http.client.HTTPException) as error:
             spent = time.monotonic() - begun
-            if late.is_set() or isinstance(error, TimeoutError) or spent >= self.limit_s:
+            if late.is_set() or isinstance(error, TimeoutError) or spent >= limit:
                 raise SlurmUnavailableError(
-                    f"{self._named(path)}: no answer within {self.limit_s:g} s; is slurmrestd "
+                    f"{self._named(path)}: no answer within {limit:.3g} s; is slurmrestd "
                     "overloaded, or slurmctld stopped? `scontrol ping`, `sdiag`"
                 ) from None
             raise SlurmUnavailableError(
@@ -143,22 +147,22 @@ class RestClient:
             connection.close()
             TALLY.note("slurmrestd", outcome, time.monotonic() - begun)
         if late.is_set():
-            raise SlurmUnavailableError(f"{self._named(path)}: cut off after {self.limit_s:g} s")
+            raise SlurmUnavailableError(f"{self._named(path)}: cut off after {limit:.3g} s")
         return response.status, self._document(path, response, body)
 
-    def _connection(self) -> http.client.HTTPConnection:
+    def _connection(self, limit_s: float) -> http.client.HTTPConnection:
         at = self._address
         if at.scheme == "unix":
-            return _UnixConnection(at.path, self.limit_s)
+            return _UnixConnection(at.path, limit_s)
         if at.scheme == "http":
-            return http.client.HTTPConnection(at.host, at.port, timeout=self.limit_s)
+            return http.client.HTTPConnection(at.host, at.port, timeout=limit_s)
         try:
             context = ssl.create_default_context(cafile=self._ca_file or None)
         except OSError as error:
             raise SlurmUnavailableError(
                 f"{self._ca_file}: no certificates to trust: {_said(error)}; set slurm.rest_ca_file"
             ) from None
-        return _TlsConnection(at, self.limit_s, context)
+        return _TlsConnection(at, limit_s, context)
 
     def _body(self, path: str, response: http.client.HTTPResponse) -> bytes:
         length = response.length

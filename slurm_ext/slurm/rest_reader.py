@@ -32,7 +32,9 @@ _FIRST_WHOLE = 39
 MAX_JOBS = 3000
 """With more jobs than this a look through slurmrestd costs seconds, and it gigabytes."""
 _PATH = re.compile(r"/slurm/v0\.0\.(\d{1,4})/jobs(/?)")
-_NO_CHANGE = "no change"
+_NO_CHANGE = re.compile(r"\bno\b.*\bchange", re.IGNORECASE)
+_GONE = ("nvalid job id", "Unable to find", "Unable to query JobId=")
+"""What the releases say of a job that is not there (the last one with status 404)."""
 
 
 class RestReader:
@@ -99,10 +101,9 @@ class RestReader:
         """Fresh records of a job id; an array's id gives all its tasks; empty if it is gone."""
         status, document = self._ask(f"job/{job_id}")
         errors, _ = reports(document)
-        if errors and not list(objects(get(document, "jobs"))) and status in (200, 404, 500):
-            gone = any("nvalid job id" in one or "Unable to find" in one for one in errors)
-            if gone:
-                return []
+        none = not list(objects(get(document, "jobs"))) and status in (200, 404, 500)
+        if none and any(sign in one for one in errors for sign in _GONE):
+            return []
         return parse_jobs(self._checked(f"job/{job_id}", status, document), 0)[0]
 
     def rpc_counts(self) -> dict[str, int]:
@@ -118,7 +119,8 @@ class RestReader:
         return f"v0.0.{self._version}"
 
     @property
-    def _modern(self) -> bool:
+    def shows_lists(self) -> bool:
+        """Whether this form shows partitions and reservations in full."""
         return int(self.api.rpartition(".")[2]) >= _FIRST_WHOLE
 
     def _discover(self) -> int:
@@ -140,7 +142,7 @@ class RestReader:
         return max(common)
 
     def _lists(self, now: EpochS) -> tuple[list[Partition], list[Reservation], list[Problem]]:
-        if not self._modern:
+        if not self.shows_lists:
             return text_lists(self._commands)
         partitions, problems = json_nodes.parse_partitions(self._get("partitions"))
         reservations, more = json_nodes.parse_reservations(self._get("reservations"), now)
@@ -208,8 +210,13 @@ class RestReader:
 
 
 def _unchanged(document: Any) -> bool:
-    """Whether an answer says that nothing changed (newer versions do so in a warning)."""
+    """Whether an answer without jobs says that nothing changed, not that there are none.
+
+    22.05 has a text of its own; newer releases warn, "No job changes since update_time[…]", and
+    name no time of the last update.
+    """
+    if list(objects(get(document, "jobs"))):
+        return False
     said: Sequence[str] = [one for part in reports(document) for one in part]
-    return not list(objects(get(document, "jobs"))) and any(
-        _NO_CHANGE in one.lower() for one in said
-    )
+    last = get(document, "last_update")
+    return any(map(_NO_CHANGE.search, said)) or (last is not None and not integer(last))

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from slurm_ext.errors import SlurmCommandError, SlurmUnavailableError
+from slurm_ext.slurm.deadline import Deadline
 
 from .tally import TALLY, kind_of
 
@@ -90,13 +91,18 @@ def failure(argv: Sequence[str], answer: Answer) -> SlurmUnavailableError | Slur
 class Runner:
     """Starts Slurm commands; safe to use from several threads at once.
 
-    ``timeout_s``: limit of one command unless the call gives its own.
+    ``timeout_s``: limit of one command unless the call gives its own. ``deadline``: of all.
     """
 
     def __init__(
-        self, *, timeout_s: float = 20.0, environ: Mapping[str, str] | None = None
+        self,
+        *,
+        timeout_s: float = 20.0,
+        environ: Mapping[str, str] | None = None,
+        deadline: Deadline | None = None,
     ) -> None:
         self.timeout_s = timeout_s
+        self._deadline = deadline or Deadline()
         self._environ = environment(environ)
         # A command must not outlive us: a hold sent after a recovery would stand for ever.
         setpriv = shutil.which("setpriv", path=self._environ["PATH"])
@@ -118,7 +124,7 @@ class Runner:
         Raises SlurmUnavailableError for a missing program or a time-out, SlurmCommandError for
         too much output.
         """
-        limit = self.timeout_s if timeout_s is None else timeout_s
+        limit = self._deadline.left(self.timeout_s if timeout_s is None else timeout_s)
         begun, outcome = time.monotonic(), "unavailable"
         try:
             answer = self._run(argv, stdin, limit, env, merge=merge, max_output=max_output)
@@ -170,7 +176,7 @@ class Runner:
                 os.close(alive)
             if fate is _Fate.LATE:
                 raise SlurmUnavailableError(
-                    f"{shown}: no answer within {limit:g} s; slurmctld or munged is stopped or "
+                    f"{shown}: no answer within {limit:.3g} s; slurmctld or munged is stopped or "
                     "overloaded: `scontrol ping`, `munge -n | unmunge`, `sdiag`"
                 )
             if fate is _Fate.TALKATIVE:

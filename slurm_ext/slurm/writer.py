@@ -100,6 +100,11 @@ class Writer:
             except ValueError as error:
                 verdicts[index] = Said(False, detail=str(error))
         verdicts |= self._send(plans)
+        partial = [i for i, said in verdicts.items() if said.partial]
+        waiting = self._look([patches[i].key for i in partial]) if partial else {}
+        for i in partial:
+            if patches[i].key in waiting and waiting[patches[i].key].state.pending:
+                verdicts[i] = Said(True, detail=verdicts[i].detail)
         held = [p for i, p in enumerate(patches) if p.hold is True and verdicts[i].ok]
         if held:
             self._release_running(held)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
 from minislurm import Cluster, MissingProgramsError, NodeGroup, Param, Partition, Spec, programs
 
 from slurm_ext.slurm.cli import CliOptions, CliSlurm
+from slurm_ext.slurm.native import NativeSlurm
+from slurm_ext.slurm.native_process import ChildOptions
 from slurm_ext.slurm.port import SlurmPort
 from slurm_ext.slurm.rest import RestOptions, RestSlurm
 from slurm_ext.slurm.rest_token import Token, from_command
@@ -16,13 +20,13 @@ from tests.live import booted
 
 from .driver import Driver
 
-REST_TRIED = (22, 5)
+REST_TRIED = ((22, 5), (25, 11))
 
 
 def _has_rest() -> bool:
-    """slurmrestd with auth/jwt, of the release it was tried with."""
+    """slurmrestd with auth/jwt, of a release it was tried with."""
     try:
-        if programs.major(programs.slurm_version()) != REST_TRIED:
+        if programs.major(programs.slurm_version()) not in REST_TRIED:
             return False
         programs.require(accounting=False, users=False, rest=True)
         programs.require_plugin("auth_jwt")
@@ -32,7 +36,32 @@ def _has_rest() -> bool:
 
 
 HAS_REST = _has_rest()
-NO_REST = "no slurmrestd of 22.05 with auth/jwt (packages slurmrestd, slurm-wlm-jwt-plugin)"
+NO_REST = (
+    "no slurmrestd of 22.05 or 25.11 with auth/jwt (packages slurmrestd, slurm-wlm-jwt-plugin)"
+)
+
+NATIVE_PYTHON = os.environ.get("SLURM_EXT_NATIVE_PYTHON", "")
+
+
+def _native_missing() -> str:
+    """Why pyslurm cannot be tried with the Slurm of this machine, or empty."""
+    if not NATIVE_PYTHON:
+        return "SLURM_EXT_NATIVE_PYTHON names no Python with pyslurm"
+    ask = "import os; os.environ['PYSLURM_DISABLE_AUTO_INIT'] = '1'; import pyslurm; "
+    argv = [NATIVE_PYTHON, "-c", f"{ask}print(pyslurm.__version__)"]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+        if done.returncode != 0:
+            return f"{NATIVE_PYTHON}: {done.stderr.strip().splitlines()[-1]}"
+        release = programs.major(done.stdout.strip())
+        if release > programs.major(programs.slurm_version()):
+            return f"pyslurm {done.stdout.strip()} is newer than this Slurm"
+    except (MissingProgramsError, OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return ""
+
+
+NO_NATIVE = _native_missing()
 
 SPEC = Spec(
     name="contract",
@@ -68,9 +97,19 @@ def rest(cluster: Cluster) -> SlurmPort:
     return RestSlurm(options, token, commands, CliSlurm(CliOptions(timeout_s=30), commands))
 
 
+def native(cluster: Cluster) -> SlurmPort:
+    """pyslurm in its own process; the first look tells which jobs are no arrays."""
+    if NO_NATIVE:
+        pytest.skip(NO_NATIVE)
+    commands = runner(cluster)
+    options = ChildOptions(NATIVE_PYTHON, str(cluster.layout.conf), limit_s=30)
+    return NativeSlurm(options, commands, CliSlurm(CliOptions(timeout_s=30), commands))
+
+
 ADAPTERS: dict[str, Callable[[Cluster], SlurmPort]] = {
     "cli-text": cli_text,
     "cli-json": cli_json,
+    "native": native,
     "rest": rest,
 }
 """Another adapter joins the contract by a line here."""
@@ -90,6 +129,11 @@ def driver(contract_cluster: Cluster) -> Driver:
     return one
 
 
-@pytest.fixture(params=sorted(ADAPTERS))
+@pytest.fixture(
+    params=[
+        pytest.param(name, marks=pytest.mark.native) if name == "native" else name
+        for name in sorted(ADAPTERS)
+    ]
+)
 def port(request: pytest.FixtureRequest, driver: Driver, contract_cluster: Cluster) -> SlurmPort:
     return ADAPTERS[request.param](contract_cluster)

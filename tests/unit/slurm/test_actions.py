@@ -102,7 +102,7 @@ A09 = """80520_31-33,71-74: Job has already finished
         ),
         (
             "47_0: Job is no longer pending execution\n",
-            Said(False, True, "Job is no longer pending execution"),
+            Said(False, True, "Job is no longer pending execution", partial=True),
         ),
         (
             "Job is no longer pending execution for job 43\n",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -10,8 +10,9 @@ import pytest
 from slurm_ext.errors import SlurmCommandError, SlurmExtError, SlurmUnavailableError
 from slurm_ext.model.decision import JobPatch
 from slurm_ext.model.observation import Controller, Observation
-from slurm_ext.slurm.choose import RestSettings, open_port
+from slurm_ext.slurm.choose import NativeSettings, RestSettings, open_port
 from slurm_ext.slurm.cli import CliSlurm
+from slurm_ext.slurm.deadline import Deadline
 from slurm_ext.slurm.fallback import REST_FIRST_S, REST_MOST_S, Choice, Fallback
 from slurm_ext.slurm.port import Outcome
 from slurm_ext.slurm.run import Runner
@@ -35,9 +36,11 @@ class Way(CliSlurm):
         self.takes_s = 0.0
         self.looks = 0
         self.written: list[Sequence[JobPatch]] = []
+        self.left: Callable[[], None] = lambda: None
 
     def observe(self, *, site_factors: bool = False) -> Observation:
         self.looks += 1
+        self.left()
         self.clock.now += self.takes_s
         if self.error:
             raise self.error
@@ -58,7 +61,10 @@ class Pair:
         self.first, self.second = Way("first", self.clock, error), Way("second", self.clock)
         self.said: list[str] = []
         ways = [("first", self.first), ("second", self.second)]
-        self.port = Fallback(ways, budget_s=20, say=self.said.append, clock=self.clock)
+        self.deadline = Deadline(self.clock)
+        self.port = Fallback(
+            ways, budget_s=20, deadline=self.deadline, say=self.said.append, clock=self.clock
+        )
 
     def seen(self) -> str:
         return self.port.observe().controller.cluster
@@ -147,24 +153,48 @@ SETTINGS: dict[str, Any] = {
     "bin_dir": "", "slurm_conf": "", "format": "text", "call_timeout_s": 5, "observe_timeout_s": 5,
 }  # fmt: skip
 REST = RestSettings(url="unix:/nowhere", user="u")
+NATIVE = NativeSettings(python="/nowhere/python")
+NONE = NativeSettings()
 
 
 @pytest.mark.parametrize(
-    ("backend", "rest", "order"),
+    ("backend", "native", "rest", "order"),
     [
-        ("auto", RestSettings(), ["cli"]),
-        ("auto", REST, ["cli", "rest"]),
-        ("cli", REST, ["cli"]),
-        ("rest", REST, ["rest", "cli"]),
+        ("auto", NONE, RestSettings(), ["cli"]),
+        ("auto", NONE, REST, ["cli", "rest"]),
+        ("auto", NATIVE, REST, ["native", "cli", "rest"]),
+        ("native", NATIVE, RestSettings(), ["native", "cli"]),
+        ("cli", NATIVE, REST, ["cli"]),
+        ("rest", NATIVE, REST, ["rest", "native", "cli"]),
     ],
 )
-def test_order(backend: str, rest: RestSettings, order: list[str]) -> None:
-    port = open_port(backend=backend, rest=rest, **SETTINGS)
+def test_order(backend: str, native: NativeSettings, rest: RestSettings, order: list[str]) -> None:
+    port = open_port(backend=backend, native=native, rest=rest, **SETTINGS)
     assert [way.name for way in port._ways] == order
+    unused = {one.name: one.text for one in port._unused}
+    assert unused.keys() == {"native", "cli", "rest"} - set(order)
+    assert all(text.startswith("not used: ") for text in unused.values())
 
 
-def test_settings_that_cannot_work() -> None:
-    with pytest.raises(SlurmUnavailableError, match=r"needs slurm.rest_url"):
-        open_port(backend="rest", rest=RestSettings(), **SETTINGS)
-    with pytest.raises(SlurmUnavailableError, match=r"slurm.rest_url = "):
-        open_port(backend="rest", rest=RestSettings(url="ftp://x", user="u"), **SETTINGS)
+@pytest.mark.parametrize(
+    ("backend", "rest", "said"),
+    [
+        ("rest", RestSettings(), r'"rest": slurm.rest_url is not set'),
+        ("rest", RestSettings(url="ftp://x", user="u"), r"slurm.rest_url = "),
+        ("native", REST, r"has no pyslurm; slurm.native_python may name"),
+    ],
+)
+def test_settings_that_cannot_work(backend: str, rest: RestSettings, said: str) -> None:
+    with pytest.raises(SlurmUnavailableError, match=said):
+        open_port(backend=backend, native=NONE, rest=rest, **SETTINGS)
+
+
+def test_a_look_ends_in_time_and_leaves_half_of_it_to_the_next_way() -> None:
+    pair = Pair()
+    seen: list[float] = []
+    for way in (pair.first, pair.second):
+        way.left = lambda: seen.append(pair.deadline.left(1000))
+    pair.first.takes_s = 6
+    pair.seen()
+    assert seen == [10, 14]
+    assert pair.deadline.left(1000) == 1000  # other calls have their own limits

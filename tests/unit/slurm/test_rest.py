@@ -128,16 +128,35 @@ def test_jobs_that_did_not_change_are_kept_but_time_goes_on(site: Site) -> None:
     assert f"/slurm/v0.0.38/jobs?update_time={NOW}" in site.restd.paths
 
 
-def test_newer_versions_say_no_change_in_a_warning(site: Site) -> None:
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"warnings": [{"description": "No change in data since last update"}]},
+        {
+            # v0.0.44 of 25.11.7
+            "last_update": {"set": True, "infinite": False, "number": 0},
+            "warnings": [
+                {
+                    "description": "No job changes since update_time[1796089153]="
+                    "2026-12-01T01:39:13",
+                    "source": "op_handler_jobs",
+                }
+            ],
+        },
+        {"last_update": {"set": True, "infinite": False, "number": 0}, "warnings": []},
+    ],
+)
+def test_newer_versions_say_no_change_in_a_warning(site: Site, answer: dict[str, Any]) -> None:
     first = site.slurm.observe()
-    warning = {"jobs": [], "warnings": [{"description": "No change in data since last update"}]}
-    site.restd.behave = api({**tables(), "jobs": warning})
+    assert first.jobs
+    site.restd.behave = api({**tables(), "jobs": {"jobs": [], "errors": [], **answer}})
     assert site.slurm.observe().jobs == first.jobs
 
 
-def test_an_empty_queue_is_not_taken_for_no_change(site: Site) -> None:
+@pytest.mark.parametrize("last", [{}, {"last_update": {"set": True, "number": NOW}}])
+def test_an_empty_queue_is_not_taken_for_no_change(site: Site, last: dict[str, Any]) -> None:
     site.slurm.observe()
-    site.restd.behave = api({**tables(), "jobs": {"jobs": [], "warnings": []}})
+    site.restd.behave = api({**tables(), "jobs": {"jobs": [], "warnings": [], **last}})
     assert site.slurm.observe().jobs == ()
 
 
