@@ -22,8 +22,10 @@ def workload_options(parser: argparse.ArgumentParser) -> None:
     """The workload: a trace, or what is generated."""
     group = parser.add_argument_group("workload")
     group.add_argument("--trace", type=Path, metavar="FILE", help="or demo; else one is generated")
-    group.add_argument("--format", default="", choices=["", *traces.KINDS], help="guessed if empty")
-    group.add_argument("--on-bad", choices=["skip", "stop"], default="skip")
+    group.add_argument("--format", default="", choices=["", *traces.KINDS], metavar="NAME",
+                       help=f"{', '.join(traces.KINDS)}; guessed if empty")  # fmt: skip
+    group.add_argument("--on-bad", choices=["skip", "stop"], default="skip",
+                       help="what to do with a record that cannot be used (skip)")  # fmt: skip
     group.add_argument("--head", type=at_least(1), metavar="N", help="the first N jobs only")
     group.add_argument("--limits", choices=["requested", "exact"], default="requested",
                        help="exact: limits equal run times, as with an oracle")  # fmt: skip
