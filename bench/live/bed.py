@@ -71,7 +71,8 @@ class Bed:
         settings = {
             "mode": '"enforce"', "cycle.interval_s": 2, "cycle.min_interval_s": 0.5,
             "levers.lease_s": 60, "state.dir": f'"{self.directory}/state"',
-            "state.run_dir": f'"{self.directory}/run"', **(self.row.settings or {}),
+            "state.run_dir": f'"{self.directory}/run"',
+            "progress.spool_dir": f'"{self.directory}/spool"', **(self.row.settings or {}),
         }  # fmt: skip
         self.config.write_text("".join(f"{k} = {v}\n" for k, v in settings.items()))
 
