@@ -26,6 +26,7 @@ from slurm_ext.accounting.features import Features
 from slurm_ext.accounting.predict import COLUMNS, Samples, Settings, estimate
 from slurm_ext.accounting.weighted import Floats
 from slurm_ext.errors import SlurmExtError
+from slurm_ext.files import read_up_to
 from slurm_ext.model.estimate import Estimate
 from slurm_ext.model.units import EpochS
 from slurm_ext.slurm.run import escape
@@ -151,7 +152,7 @@ def read(path: Path) -> Durations:
         if path.stat().st_size > MAX_BYTES:
             raise ArtefactError(f"{shown}: larger than {MAX_BYTES >> 20} MiB")
         # From memory: numpy leaves the file open when the archive is broken.
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
+        with np.load(io.BytesIO(read_up_to(path, MAX_BYTES)), allow_pickle=False) as stored:
             meta = json.loads(bytes(stored["meta"]))
             if not isinstance(meta, dict) or meta.get("form") != FORM:
                 raise ArtefactError(f"{shown}: is not a fit of durations")

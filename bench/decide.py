@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from slurm_ext.engine.cycle import decide
 from slurm_ext.engine.settings import BackfillSettings
+from slurm_ext.model.job import Request
 from slurm_ext.model.observation import Observation
 from slurm_ext.topology.fabric import Rates
 from slurm_ext.topology.fabric_text import parse_topology
@@ -46,6 +47,7 @@ def build(jobs: int, nodes: int, seed: int = 1) -> Observation:
             job(1_000_000 + i, on={name: busy}, cpus=busy * 4, mem=busy * 1000,
                 end=NOW + rng.randrange(60, 86_400))
         )  # fmt: skip
+    requests: dict[Request, Request] = {}
     waiting = [
         job(i + 1, gpus=rng.choice((1, 1, 2, 4, 8)), nodes=rng.choice((1, 1, 1, 1, 2, 4, 16)),
             cpus=rng.choice((1, 4, 8, 16)), mem=rng.choice((1000, 4000, 16_000)),
@@ -53,6 +55,8 @@ def build(jobs: int, nodes: int, seed: int = 1) -> Observation:
             priority=rng.randrange(1, 10_000), user=f"u{rng.randrange(50)}")
         for i in range(jobs)
     ]  # fmt: skip
+    # Jobs that ask the same share one object, as the readers make them.
+    waiting = [replace(j, request=requests.setdefault(j.request, j.request)) for j in waiting]
     return observation(machines, [*running, *waiting])
 
 

@@ -62,6 +62,7 @@ def main() -> int:
     print(f"peak memory {peak_mib:.0f} MiB")
     print(f"mean JCT {found.jct_mean_s:.0f} s, mean wait {found.wait_mean_s:.0f} s")
     print(f"makespan {found.makespan_s:.0f} s, utilisation {found.utilisation:.3f}")
+    print(f"GPU use while jobs wait {1 - found.fragmentation:.3f}")
     for name, value in result.counters.items():
         print(f"{name}: {value:.0f}")
     return 0

@@ -7,7 +7,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 SIZES = (1, 1, 1, 2, 2, 4, 8)
@@ -43,10 +43,10 @@ def items(count: int, seed: int, mean_gap_s: float, mean_run_s: float) -> Iterat
         yield Item(rng.expovariate(1 / mean_gap_s) if mean_gap_s else 0.0, tuple(arguments))
 
 
-def submit(item: Item) -> str:
-    """Submit one; returns the job id."""
+def submit(item: Item, env: Mapping[str, str] | None = None) -> str:
+    """Submit one to the cluster of the environment; returns the job id."""
     command = ["sbatch", "--parsable", "--output=/dev/null", "--chdir=/tmp", *item.arguments]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=env)
     return done.stdout.strip()
 
 

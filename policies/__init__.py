@@ -20,17 +20,24 @@ def registry() -> dict[str, Policy]:
     :raises PolicyError: an entry point that does not give a Policy.
     """
     from slurm_ext.policies import (
+        a_srpt,
         doubling,
+        drf,
         elastic_dp,
         fair,
+        fgd,
         fifo,
+        goodput,
         multifactor,
         optimus,
         qssf,
+        sjbf,
         sjf,
+        slope,
         slowdown,
         srtf,
         synergy,
+        tetris,
         themis,
         tiresias,
         tokens,
@@ -41,6 +48,7 @@ def registry() -> dict[str, Policy]:
         for p in (
             fifo.POLICY,
             sjf.POLICY,
+            sjbf.POLICY,
             slowdown.POLICY,
             multifactor.POLICY,
             srtf.POLICY,
@@ -53,7 +61,13 @@ def registry() -> dict[str, Policy]:
             doubling.EXPLORATORY,
             elastic_dp.POLICY,
             optimus.POLICY,
+            goodput.POLICY,
+            slope.POLICY,
+            a_srpt.POLICY,
             fair.POLICY,
+            drf.POLICY,
+            tetris.POLICY,
+            fgd.POLICY,
             themis.POLICY,
             tokens.POLICY,
         )
@@ -75,8 +89,8 @@ def get(name: str) -> Policy:
     if name in known:
         return known[name]
     near = get_close_matches(name, known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise PolicyError(f"policy.name: unknown policy {name!r}{hint} Known: {', '.join(known)}")
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    raise PolicyError(f"policy.name: unknown policy {name!r}{hint}; known: {', '.join(known)}")
 
 
 def for_daemon(name: str, parameters: Mapping[str, object]) -> Policy:

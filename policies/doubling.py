@@ -18,7 +18,7 @@ POLICY = Policy(
     differs="the work left comes from the expected run time, not from a loss curve; sizes change "
     "only if the time saved outweighs the restarts",
     needs=("speed", "durations", "checkpoints"),
-    runs="simulated",
+    runs="annotated",
 )
 """Speeds known on arrival (the paper's precompute)."""
 
@@ -27,5 +27,6 @@ EXPLORATORY = replace(
     name="doubling-explore",
     summary="doubling; a new job first walks through 1, 2, 4, ... GPUs for ten minutes",
     allocation=Doubling(explore_s=600.0),
+    runs="simulated",
 )
 """Speeds measured first (the paper's exploratory)."""

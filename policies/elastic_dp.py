@@ -14,6 +14,6 @@ POLICY = Policy(
     cite="Saxena et al., Effective Elastic Scaling of Deep Learning Workloads, MASCOTS 2020",
     differs="batch sizes are the job's own, so that only GPU counts are chosen",
     needs=("speed", "checkpoints"),
-    runs="simulated",
+    runs="annotated",
 )
 """The policy."""

@@ -11,7 +11,7 @@ POLICY = Policy(
     placement=Weighted(),
     cite="https://slurm.schedmd.com/priority_multifactor.html; Gu et al., NSDI 2019 (remaining "
     "service)",
-    differs="Slurm's factors come in as one: its own sum; with all other weights and max_wait_s 0 "
-    "the order is Slurm's",
+    differs="Slurm's factors come in as one, its own sum, or one by one where they have weights; "
+    "with all other weights and max_wait_s 0 the order is Slurm's",
     needs=("priority",),
 )

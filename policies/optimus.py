@@ -15,6 +15,6 @@ POLICY = Policy(
     differs="all-reduce jobs without parameter servers; the work left comes from the expected run "
     "time, not from a loss curve",
     needs=("speed", "durations", "checkpoints"),
-    runs="simulated",
+    runs="annotated",
 )
 """The policy."""

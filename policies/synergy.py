@@ -14,7 +14,7 @@ POLICY = Policy(
     cite="Mohan et al., Looking Beyond GPUs for DNN Scheduling on Multi-Tenant Clusters, OSDI 2022",
     differs="disk bandwidth is not shared out; equal servers are renamed so that jobs stay",
     needs=("models", "checkpoints"),
-    runs="simulated",
+    runs="annotated",
     round_s=300,
 )
 """The policy."""

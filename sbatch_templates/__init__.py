@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 
 from slurm_ext.annotate.directives import DIRECTIVE
 from slurm_ext.annotate.schema import KEYS
 from slurm_ext.annotate.script import read_script
 from slurm_ext.errors import ConfigError
+from slurm_ext.slurm import sbatch
 
 _HERE = Path(__file__).resolve().parent
 TRAINER = _HERE / "trainer.py"
@@ -52,13 +54,19 @@ def render(name: str, values: Mapping[str, str]) -> str:
             script = _set_variable(script, key, value)
         elif key in KEYS:
             script = _set_key(script, key, value)
-        elif re.fullmatch(r"(sbatch:)?[a-z][a-z-]*", key):
-            script = _set_option(script, key.removeprefix("sbatch:"), value)
+        elif (option := key.removeprefix("sbatch:")) in sbatch.VALUE | sbatch.FLAGS:
+            script = _set_option(script, option, value)
         else:
-            raise ConfigError([f"{key[:60]!r} is no variable, annotation key or sbatch option"])
+            raise ConfigError([_unknown(key)])
     if errors := read_script(script).errors:
         raise ConfigError([f"{name}: {problem}" for problem in errors])
     return script
+
+
+def _unknown(key: str) -> str:
+    near = get_close_matches(key, [*KEYS, *sbatch.VALUE, *sbatch.FLAGS], n=1)
+    meant = f"; did you mean '{near[0]}'?" if near else ""
+    return f"{key[:60]!r} is no variable, annotation key or sbatch option{meant}"
 
 
 def _set_variable(script: str, name: str, value: str) -> str:

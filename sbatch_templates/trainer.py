@@ -19,7 +19,7 @@ import sys
 import time
 from pathlib import Path
 
-TICK_S = 0.05
+TICK_S = 0.2
 RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
 

@@ -9,6 +9,8 @@ from slurm_ext.errors import SlurmUnavailableError
 from slurm_ext.model.decision import JobPatch, ReservationSpec
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.observation import Controller, Observation, Reservation
+from slurm_ext.model.reshape import reshaped
+from slurm_ext.model.restart import JobSignal
 from slurm_ext.slurm.port import Outcome
 
 
@@ -21,6 +23,9 @@ class FakeSlurm:
     down: bool = False
     sent: list[JobPatch] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
+    signalled: list[JobSignal] = field(default_factory=list)
+    requeued: list[JobKey] = field(default_factory=list)
+    directory: str = ""
 
     def _check(self) -> None:
         if self.down:
@@ -57,6 +62,8 @@ class FakeSlurm:
         if patch.required_nodes is not None:
             request = replace(job.request, required_nodes=patch.required_nodes)
             job = replace(job, request=request)
+        if patch.shape is not None:
+            job = replace(job, request=reshaped(job.request, patch.shape))
         if patch.hold is not None:
             reason = "JobHeldAdmin" if patch.hold else "Priority"
             job = replace(job, priority=0 if patch.hold else 1000, reason=reason)
@@ -66,8 +73,20 @@ class FakeSlurm:
             job = replace(job, admin_comment=patch.admin_comment)
         return job
 
-    def requeue(self, addresses: Sequence[tuple[JobKey, str]]) -> tuple[Outcome, ...]:
-        return tuple(Outcome(key, True) for key, _ in addresses)
+    def requeue(
+        self, addresses: Sequence[tuple[JobKey, str]], *, failed: bool = False
+    ) -> tuple[Outcome, ...]:
+        self._check()
+        self.requeued += [key for key, _ in addresses]
+        return tuple(Outcome(key, key.job_id not in self.refuse) for key, _ in addresses)
+
+    def signal(self, signals: Sequence[JobSignal]) -> tuple[Outcome, ...]:
+        self._check()
+        self.signalled += signals
+        return tuple(Outcome(one.key, one.key.job_id not in self.refuse) for one in signals)
+
+    def workdirs(self, job_ids: Sequence[int]) -> Mapping[int, str]:
+        return dict.fromkeys(job_ids, self.directory) if self.directory else {}
 
     def reserve(self, spec: ReservationSpec) -> Outcome:
         made = Reservation(spec.name, spec.start_s, spec.start_s + spec.duration_s, spec.nodes)

@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from slurm_ext.model.annotation import gpu_counts
+
 from .problem import Problem
-
-
-def counts(low: int, high: int, *, powers_of_two: bool, logical_workers: int) -> list[int]:
-    """GPU counts from ``low`` to ``high`` that the two rules allow, ascending."""
-    return [
-        n
-        for n in range(max(1, low), high + 1)
-        if (not powers_of_two or n & (n - 1) == 0)
-        and (not logical_workers or logical_workers % n == 0)
-    ]
 
 
 def contradictions(values: Mapping[str, Any]) -> list[Problem]:
@@ -40,7 +32,7 @@ def _scaling(values: Mapping[str, Any]) -> list[Problem]:
                         "gpus")]  # fmt: skip
     powers = values.get("sizes", "powers_of_two") == "powers_of_two"
     workers = values.get("logical_workers", 0)
-    if not counts(low, high, powers_of_two=powers, logical_workers=workers):
+    if not gpu_counts(low, high, powers_of_two=powers, logical_workers=workers):
         return [Problem("no_count", f"no GPU count from {low} to {high} is allowed by "
                                 "sizes and logical_workers", "widen gpus, or add sizes=any",
                                 "gpus")]  # fmt: skip

@@ -11,10 +11,10 @@ from typing import Any
 from slurm_ext.daemon import requeue
 from slurm_ext.daemon.client import listens, tell
 from slurm_ext.daemon.config import Config
+from slurm_ext.daemon.directory import make_directory
 from slurm_ext.daemon.journal import Journal
 from slurm_ext.daemon.lock import DaemonLock, read_heartbeat
 from slurm_ext.daemon.recover import fail_open
-from slurm_ext.daemon.service import make_directory
 from slurm_ext.errors import JournalError, LockedError, SlurmExtError
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.slurm.port import SlurmPort
@@ -42,7 +42,11 @@ def add_parser(verbs: Any) -> None:
     pause.add_argument("--hours", type=hours, help="resume by itself after so many hours")
     pause.add_argument("--why", default="", help="shown in status")
     pause.set_defaults(run=run_pause)
-    resume = verbs.add_parser("resume", help="end a pause", description="End a pause.")
+    resume = verbs.add_parser(
+        "resume", help="end a pause",
+        description="End a pause: from the next cycle on the configured modes are in force.",
+        epilog="example: slurm-ext resume",
+    )  # fmt: skip
     resume.set_defaults(run=run_resume)
     again = verbs.add_parser(
         "reload", help="make the daemon read its configuration again",

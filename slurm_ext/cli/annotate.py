@@ -26,14 +26,18 @@ UNREADABLE = Problem("unreadable", "cannot be read", "name a batch script")
 
 def add_parser(verbs: Any) -> None:
     """Register the verbs."""
-    parser = verbs.add_parser("annotate", help="check and explain annotations of jobs")
+    parser = verbs.add_parser("annotate", help="check and explain annotations of jobs",
+        description="What annotations of jobs say, and whether they are right.",
+        epilog="example: slurm-ext annotate check train.sbatch",
+    )  # fmt: skip
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     check = actions.add_parser(
         "check", help="check the annotations of batch scripts",
         description="Check ##SLURM_EXT lines and annotations in #SBATCH --comment; every problem "
         "with line, column and suggestion.",
-        epilog="exit codes: 0 all fine (warnings allowed), 1 an error, 2 a file cannot be read. "
-        "example: slurm-ext annotate check jobs/*.sbatch",
+        epilog="exit codes: 0 all fine (warnings allowed), 1 an error, 2 a file cannot be read\n"
+        "example: slurm-ext annotate check jobs/*.sbatch\n"
+        "example: slurm-ext annotate check - < train.sbatch",
     )  # fmt: skip
     check.add_argument("files", nargs="+", type=Path, metavar="FILE", help="- is standard input")
     check.set_defaults(run=run_check)
@@ -88,7 +92,7 @@ def run_check(args: argparse.Namespace) -> int:
 def _text(path: Path) -> str | None:
     if str(path) == "-":
         return sys.stdin.buffer.read(sbatch.MAX_SCRIPT).decode("utf-8", "surrogateescape")
-    return sbatch.read_script(str(path))
+    return sbatch.read_script(str(path), search=False)
 
 
 def _finding(name: str, problem: Problem) -> dict[str, Any]:

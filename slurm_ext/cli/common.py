@@ -9,7 +9,7 @@ import os
 import pwd
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,11 @@ from slurm_ext.slurm.choose import NativeSettings, RestSettings, open_port
 from slurm_ext.slurm.fallback import Fallback
 from slurm_ext.slurm.port import SlurmPort
 
-EXIT_CODES = """\
-exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 Slurm does not answer,
-4 Slurm refused, 5 another daemon holds the lock, 6 journal unusable, 7 policy unusable,
-8 history unusable"""
+EXIT_CODES = (
+    "exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 Slurm does not answer, "
+    "4 Slurm refused, 5 another daemon holds the lock, 6 journal unusable, 7 policy unusable, "
+    "8 history unusable"
+)
 
 
 def add_config_options(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +40,19 @@ def add_config_options(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides",
         help="override one key for this call, e.g. --set mode=enforce (repeatable)",
     )  # fmt: skip
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """A type of argparse: whole numbers from ``least`` on."""
+
+    def number(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{text} is less than {least}")
+        return value
+
+    number.__name__ = "whole number"  # argparse says: invalid whole number value
+    return number
 
 
 def read_config(args: argparse.Namespace) -> Config:

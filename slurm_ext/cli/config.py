@@ -14,7 +14,10 @@ from .common import add_config_options, console, read_config
 
 def add_parser(verbs: Any) -> None:
     """Register the verbs."""
-    parser = verbs.add_parser("config", help="check or show the configuration")
+    parser = verbs.add_parser("config", help="check or show the configuration",
+        description="The configuration: is it right, and what is in force.",
+        epilog="example: slurm-ext config check",
+    )  # fmt: skip
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     check = actions.add_parser(
         "check", help="report every problem, exit 2 if there is one",

@@ -7,8 +7,9 @@ import os
 from dataclasses import asdict
 from typing import Any
 
-from slurm_ext.daemon.doctor import Facts, Finding, Level, examine
+from slurm_ext.daemon.doctor import examine
 from slurm_ext.daemon.estimates import BUDGET_ONCE_S, Estimator
+from slurm_ext.daemon.findings import Facts, Finding, Level
 from slurm_ext.slurm.choose import open_runner
 from slurm_ext.slurm.probe import probe
 

@@ -22,9 +22,19 @@ from .history_store import stored
 if TYPE_CHECKING:
     from slurm_ext.accounting.sync import SyncReport
 
-EXIT_CODES = """\
-exit codes: 0 done, 1 failed (nothing to show), 2 wrong usage, 3 Slurm or slurmdbd does not answer
-(what is stored is kept), 4 sacct refused, 8 history or artefact cannot be used"""
+EXIT_CODES = (
+    "exit codes: 0 done, 1 failed (nothing to show), 2 wrong usage, 3 Slurm or slurmdbd does not "
+    "answer (what is stored is kept), 4 sacct refused, 8 history or artefact cannot be used"
+)
+
+
+EXAMPLES = {
+    "sync": ("sync --since 2026-01-31", "sync --dump sacct.txt"),
+    "fit": ("fit",),
+    "eval": ("eval", "eval --traces traces --trace philly15k"),
+    "predict": ("predict 4711", "predict --user alice --gpus 4 --time 8:00:00"),
+    "report": ("report --days 30 --user alice",),
+}
 
 
 def add_parser(verbs: Any) -> None:
@@ -32,7 +42,7 @@ def add_parser(verbs: Any) -> None:
     parser = verbs.add_parser(
         "history", help="learn run times from accounting",
         description="Read sacct, learn how long jobs run, say how well that works.",
-        epilog=EXIT_CODES, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"{EXIT_CODES}\nexample: slurm-ext history sync",
     )  # fmt: skip
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     sync = _action(actions, "sync", run_sync, "read what is new from sacct, or a dump of it",
@@ -72,7 +82,10 @@ def add_parser(verbs: Any) -> None:
 
 def _action(actions: Any, name: str, run: Any, text: str, more: str) -> argparse.ArgumentParser:
     made: argparse.ArgumentParser = actions.add_parser(
-        name, help=text, description=f"{text[0].upper()}{text[1:]}. {more}"
+        name,
+        help=text,
+        description=f"{text[0].upper()}{text[1:]}. {more}",
+        epilog="\n".join(f"example: slurm-ext history {line}" for line in EXAMPLES[name]),
     )
     made.add_argument("--json", action="store_true", help="machine-readable output")
     add_config_options(made)

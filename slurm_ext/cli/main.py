@@ -33,6 +33,7 @@ from . import (
     why,
 )
 from .common import EXIT_CODES
+from .help import HelpFormatter, walk
 
 GROUPS = (
     run, status, top, why, frag, forecast, replay, admin, doctor, config, topology, history, sim,
@@ -45,13 +46,14 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="slurm-ext",
         description="GPU scheduling beside slurmctld: topology, backfill, explanation.",
-        epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"{EXIT_CODES}\nexample: slurm-ext plan",
     )
     parser.add_argument("--version", action="version", version=f"slurm-ext {__version__}")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for group in GROUPS:
         group.add_parser(verbs)
+    for _, each in walk(parser):
+        each.formatter_class = HelpFormatter
     return parser
 
 

@@ -15,10 +15,23 @@ from .common import console, print_json, safe
 
 def add_parser(verbs: Any) -> None:
     """Register ``policy`` with its actions."""
-    parser = verbs.add_parser("policy", help="list policies, or describe one")
+    parser = verbs.add_parser(
+        "policy", help="list policies, or describe one",
+        description="The scheduling policies that are installed.",
+        epilog="example: slurm-ext policy list",
+    )  # fmt: skip
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    listed = actions.add_parser("list", help="all policies, with what each needs")
-    shown = actions.add_parser("show", help="source, differences, needs and parameters of one")
+    listed = actions.add_parser(
+        "list", help="all policies, with what each needs",
+        description="Every policy with where it can run and what it needs to know.",
+        epilog="example: slurm-ext policy list",
+    )  # fmt: skip
+    shown = actions.add_parser(
+        "show", help="source, differences, needs and parameters of one",
+        description="One policy: its source, what differs from it, what it needs, and its "
+        "parameters for [policy.parameters].",
+        epilog="example: slurm-ext policy show tiresias",
+    )  # fmt: skip
     shown.add_argument("name", metavar="NAME")
     for action, run in ((listed, run_list), (shown, run_show)):
         action.add_argument("--json", action="store_true", help="for programs")

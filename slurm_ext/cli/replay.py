@@ -10,7 +10,7 @@ from typing import Any
 from slurm_ext.daemon.annotations import AnnotationReader
 from slurm_ext.daemon.capture import Capture, anonymous, fingerprint, load, save
 from slurm_ext.daemon.config import Config
-from slurm_ext.daemon.context import context
+from slurm_ext.daemon.context import context, wants_factors
 from slurm_ext.daemon.estimates import BUDGET_ONCE_S, Estimator
 from slurm_ext.daemon.journal import Journal
 from slurm_ext.daemon.topology import read_topology
@@ -73,7 +73,7 @@ def capture(args: argparse.Namespace) -> tuple[Config, Capture]:
         with Journal.open_readonly(config.state.journal_path) as journal:
             ledger = journal.entries()
             paused = journal.paused(int(time.time())) is not None
-    obs = port.observe()
+    obs = port.observe(site_factors=wants_factors(config))
     cluster = obs.controller.value("ClusterName")
     ctx = context(
         config, ledger=ledger, memory=Memory(), paused=paused, can_note=can_write_notes(port),

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from slurm_ext.daemon.config import Config
+from slurm_ext.daemon.directory import make_directory
 from slurm_ext.daemon.journal import Journal
 from slurm_ext.daemon.lock import DaemonLock
 from slurm_ext.daemon.logs import configure
 from slurm_ext.daemon.runner import CycleResult, Runner
-from slurm_ext.daemon.service import Service, make_directory
+from slurm_ext.daemon.service import Service
 from slurm_ext.daemon.snapshot import snapshot
 from slurm_ext.errors import JournalError
 from slurm_ext.policies import for_daemon

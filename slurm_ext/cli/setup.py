@@ -34,10 +34,17 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--user", default="slurm_ext", help="the daemon's user (slurm_ext)")
     parser.add_argument("--no-account", action="store_true",
                         help="leave Slurm's accounting alone")  # fmt: skip
-    parser.add_argument("--root", type=Path, default=Path("/"), metavar="DIR",
+    parser.add_argument("--root", type=directory, default=Path("/"), metavar="DIR",
                         help="put files below DIR, for an image; no user, no account")  # fmt: skip
     parser.add_argument("--program", help="path of slurm-ext for the units (found by itself)")
     parser.set_defaults(run=run)
+
+
+def directory(text: str) -> Path:
+    """A directory that was named; an empty word is a variable that was not set."""
+    if not text:
+        raise argparse.ArgumentTypeError("empty; name a directory, / for this host")
+    return Path(text)
 
 
 def run(args: argparse.Namespace) -> int:

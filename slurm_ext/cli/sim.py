@@ -17,118 +17,82 @@ from rich.progress import Progress
 
 from slurm_ext.engine.settings import LeverSettings
 from slurm_ext.sim import plots, report, traces
-from slurm_ext.sim.capes import ARRIVALS, capes
+from slurm_ext.sim.capes import capes
 from slurm_ext.sim.cluster import ClusterSpec
 from slurm_ext.sim.compare import Comparison, compare
 from slurm_ext.sim.errors import TraceError
 from slurm_ext.sim.generate import Shape, generate
+from slurm_ext.sim.links import Links, parse_links, parse_speeds
 from slurm_ext.sim.physics import StopCost
 from slurm_ext.sim.scenario import (
     BACKFILLS,
     DRIVERS,
-    DURATIONS,
     PHYSICS,
     Scenario,
     without_impossible,
 )
 from slurm_ext.sim.scenario import run as run_scenario
 from slurm_ext.sim.settings import PROMPT, SlurmSettings
+from slurm_ext.sim.sitelinks import read_site
 from slurm_ext.sim.workload import Workload
+from slurm_ext.topology.fabric import Rates
+from slurm_ext.topology.site import SiteTopology
 
 from .common import parse_overrides
+from .sim_options import (
+    CLUSTER_HELP,
+    DRIVER_HELP,
+    number,
+    scenario_options,
+    shape_options,
+    workload_options,
+)
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Register ``sim`` with its verbs."""
-    parser = subparsers.add_parser("sim", help="simulate workloads under policies")
+    parser = subparsers.add_parser(
+        "sim", help="simulate workloads under policies",
+        description="The decision core on simulated time: traces and made-up workloads under any "
+        "policy, beside a simulated Slurm.",
+        epilog="example: slurm-ext sim compare --trace demo --cluster 4x8 --policies sjf,stock",
+    )  # fmt: skip
     verbs = parser.add_subparsers(dest="sim_verb", required=True, metavar="VERB")
-    one = verbs.add_parser("run", help="one policy on one workload")
-    _workload_options(one)
-    _scenario_options(one)
-    one.add_argument("--policy", default="fifo")
-    one.add_argument("--backfill", choices=BACKFILLS, default="easy")
-    one.add_argument("--driver", choices=DRIVERS, default="ideal", help=_DRIVER_HELP)
+    one = verbs.add_parser(
+        "run", help="one policy on one workload",
+        description="Waits, completion times, use and fragmentation of one policy.",
+        epilog="example: slurm-ext sim run --policy sjf --trace demo --cluster 4x8",
+    )  # fmt: skip
+    workload_options(one)
+    scenario_options(one)
+    one.add_argument("--policy", default="fifo", help="as policy list names it (fifo)")
+    one.add_argument("--backfill", choices=BACKFILLS, default="easy",
+                     help="who may pass a blocked job (easy)")  # fmt: skip
+    one.add_argument("--driver", choices=DRIVERS, default="ideal", help=DRIVER_HELP)
     one.add_argument("--jobs-csv", type=Path, metavar="FILE", help="one line a job")
-    several = verbs.add_parser("compare", help="several policies on the same workloads")
-    _workload_options(several)
-    _scenario_options(several)
+    several = verbs.add_parser(
+        "compare", help="several policies on the same workloads",
+        description="A table with a line a policy; as a page with plots with --html.",
+        epilog="example: slurm-ext sim compare --trace demo --cluster 4x8 --policies sjf,stock\n"
+        "example: slurm-ext sim compare --cluster 8x8 --policies sjf,tiresias --seeds 1,2",
+    )  # fmt: skip
+    workload_options(several)
+    scenario_options(several)
     several.add_argument(
         "--policies", required=True, metavar="A,B:BACKFILL,stock",
         help="policies, each with an optional backfill; 'stock' is Slurm alone",
     )  # fmt: skip
-    several.add_argument("--drivers", default="ideal", metavar="D,E", help=_DRIVER_HELP)
-    made = verbs.add_parser("generate", help="write a seeded synthetic workload")
-    _shape_options(made)
-    made.add_argument("--cluster", default="32x8", help=_CLUSTER_HELP)
-    made.add_argument("--seed", type=int, default=1)
-    made.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
+    several.add_argument("--drivers", default="ideal", metavar="D,E", help=DRIVER_HELP)
+    made = verbs.add_parser(
+        "generate", help="write a seeded synthetic workload",
+        description="A workload as CSV, the same for the same seed.",
+        epilog="example: slurm-ext sim generate --jobs 1000 --seed 7 -o workload.csv",
+    )  # fmt: skip
+    shape_options(made)
+    made.add_argument("--cluster", default="32x8", help=CLUSTER_HELP)
+    made.add_argument("--seed", type=int, default=1, help="another seed, other jobs (1)")
+    made.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="CSV")
     parser.set_defaults(run=run)
-
-
-_CLUSTER_HELP = "NODESxGPUS[:TYPE][/CPUS[/GIB]],... or pool:GPUS (count only, no placement)"
-_DRIVER_HELP = (
-    "stock: Slurm alone; observe, order, enforce: Slurm with the daemon; "
-    "ideal: the decision core alone, decisions take effect at once"
-)
-
-
-def _workload_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("workload")
-    group.add_argument("--trace", type=Path, metavar="FILE", help="or demo; else one is generated")
-    group.add_argument(
-        "--format", default="", choices=["", *traces.FORMATS], help="guessed if empty"
-    )
-    group.add_argument("--on-bad", choices=["skip", "stop"], default="skip")
-    group.add_argument("--head", type=int, metavar="N", help="the first N jobs only")
-    group.add_argument("--limits", choices=["requested", "exact"], default="requested",
-                       help="exact: limits equal run times, as with an oracle")  # fmt: skip
-    group.add_argument("--default-limit-s", type=int, default=7 * 86_400, metavar="S",
-                       help="for jobs without a limit")  # fmt: skip
-    group.add_argument("--seeds", default="1", metavar="1,2,3", help="of generated workloads")
-    _shape_options(group)
-
-
-def _shape_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
-    parser.add_argument("--jobs", type=int, default=1000, help="jobs to generate")
-    parser.add_argument("--load", type=float, default=0.9, help="GPU time asked for / there is")
-    parser.add_argument("--capes", choices=list(ARRIVALS), metavar="CONTENTION",
-                        help="jobs of Capes et al., 64 GPUs: extreme, moderate, none")  # fmt: skip
-    parser.add_argument("--capes-gpus", type=int, default=8, metavar="N",
-                        help="with --capes: what each job asks for")  # fmt: skip
-
-
-def _scenario_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("cluster and scheduler")
-    group.add_argument("--cluster", default="32x8", help=_CLUSTER_HELP)
-    group.add_argument("--round-s", type=int, default=-1, metavar="S",
-                       help="driver ideal: decide that often; 0: at every change")  # fmt: skip
-    group.add_argument("--round-start-s", type=int, default=0, metavar="S",
-                       help="when the first round begins")  # fmt: skip
-    group.add_argument("--fast", action="store_true", help="no whole decision while all jobs fit")
-    group.add_argument("--stamp-rounds", action="store_true",
-                       help="ends count, and free GPUs, at the end of their round")  # fmt: skip
-    group.add_argument("--physics", choices=sorted(PHYSICS), default="declared",
-                       help="how fast jobs run")  # fmt: skip
-    group.add_argument("--durations", choices=DURATIONS, default="limit",
-                       help="driver ideal: what jobs are expected to run")  # fmt: skip
-    group.add_argument("--lossless", action="store_true",
-                       help="a job that is stopped saves its work first")  # fmt: skip
-    group.add_argument("--restart-s", type=int, metavar="S",
-                       help="cost of a restart for all jobs; else the trace's")  # fmt: skip
-    group.add_argument("--set", action="append", default=[], dest="overrides",
-                       metavar="PARAMETER=VALUE", help="a parameter of the policy")  # fmt: skip
-    group.add_argument("--interval-s", type=int, default=30, help="between cycles of the daemon")
-    group.add_argument("--lease-s", type=int, default=300, help="length of a deferral")
-    group.add_argument("--no-kill", action="store_true", help="time limits are not enforced")
-    group.add_argument("--prompt", action="store_true",
-                       help="a Slurm without delays, and with EASY backfill")  # fmt: skip
-    group.add_argument("--slurm", action="append", default=[], metavar="KEY=N",
-                       help="a setting of the simulated Slurm: bf_interval_s=2")  # fmt: skip
-    group.add_argument("--json", type=Path, metavar="FILE", help="'-' for standard output")
-    group.add_argument("--plots", type=Path, metavar="DIR", help="PNG and SVG of the first seed")
-    group.add_argument("--html", type=Path, metavar="FILE",
-                       help="one page with tables and plots, nothing beside it")  # fmt: skip
-    group.add_argument("--csv", type=Path, metavar="FILE", help="'-' for standard output")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -221,9 +185,11 @@ def _made(args: argparse.Namespace, spec: ClusterSpec, seed: int) -> Workload:
 
 def _workloads(args: argparse.Namespace, spec: ClusterSpec) -> list[Workload]:
     if args.trace is None:
-        found = [_made(args, spec, _number("--seeds", s)) for s in _listed(args.seeds)]
+        found = [_made(args, spec, number("--seeds", s)) for s in _listed(args.seeds)]
     else:
-        read = traces.read(args.trace, args.format, max_gpus=spec.gpus, on_bad=args.on_bad)
+        read = traces.read(
+            args.trace, args.format, max_gpus=spec.gpus, on_bad=args.on_bad, training=args.training
+        )
         read, impossible = without_impossible(read, spec)
         if impossible and args.on_bad == "stop":
             raise TraceError("\n".join(impossible[: traces.LISTED]))
@@ -247,7 +213,9 @@ def _base(args: argparse.Namespace) -> Scenario:
             near = get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}"
             raise TraceError(f"--slurm {text}: unknown setting; {hint}")
-        changes[name] = _number(f"--slurm {name}", value)
+        changes[name] = number(f"--slurm {name}", value)
+        if not changes[name] and name in NOT_NOUGHT:
+            raise TraceError(f"--slurm {text}: at least 1")
     slurm = replace(slurm, kill=not args.no_kill, **changes)
     levers = LeverSettings(interval_s=args.interval_s, lease_s=args.lease_s)
     return Scenario(
@@ -256,7 +224,13 @@ def _base(args: argparse.Namespace) -> Scenario:
         stamp_rounds=args.stamp_rounds,
         fast=args.fast,
         physics=PHYSICS[args.physics],
+        training=args.training,
+        links=_links(args),
+        topology=_topology(args),
         durations=args.durations,
+        late=args.late,
+        max_slip_s=args.max_slip_s,
+        one_start=args.one_start,
         cost=StopCost(args.restart_s, args.lossless),
         parameters=parse_overrides(args.overrides),
         slurm=slurm,
@@ -264,15 +238,29 @@ def _base(args: argparse.Namespace) -> Scenario:
     )
 
 
+def _links(args: argparse.Namespace) -> Links | None:
+    """What the place costs, where anything was said of it."""
+    if args.links is None and not args.gpu_speeds and not args.comm:
+        return None
+    inside, uplink = parse_links(args.links) if args.links is not None else (1.0, 1.0)
+    speeds = parse_speeds(args.gpu_speeds)
+    return Links(inside, uplink, comm=args.comm, gpu_speeds=speeds)
+
+
+def _topology(args: argparse.Namespace) -> SiteTopology | None:
+    """Links and switches, where they were named."""
+    if not args.preset and args.topology is None:
+        return None
+    uplink = parse_links(args.links)[1] if args.links is not None else Rates().node_gbps
+    return read_site(args.preset, args.topology, uplink)
+
+
+NOT_NOUGHT = ("sched_interval_s", "bf_interval_s", "bf_resolution_s", "default_limit_s")
+"""Settings of the simulated Slurm that must be above 0."""
+
+
 def _listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _number(option: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise TraceError(f"{option}: {text!r} is not a whole number") from None
 
 
 @contextmanager

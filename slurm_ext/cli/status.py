@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from slurm_ext.daemon.client import ask
 from slurm_ext.daemon.config import Config
 from slurm_ext.daemon.journal import Journal
 from slurm_ext.errors import JournalError, SlurmExtError
+from slurm_ext.model.restart import Restart
 
 from .common import add_config_options, console, has_journal, print_json, read_config, safe
 from .tables import clock, show_plan
@@ -66,6 +69,7 @@ def _history(config: Config, hours: float) -> dict[str, Any]:
             share = journal.start_share(int(now_s - hours * 3600))
             paused = journal.paused(now_s)
             cycles = journal.cycles(1)
+            restarts = journal.restarts(int(now_s - hours * 3600))
     except JournalError as error:
         return {"journal_error": str(error)}
     return {
@@ -76,8 +80,18 @@ def _history(config: Config, hours: float) -> dict[str, Any]:
             "share": share.share,
             "otherwise": dict(share.by_why),
         },
+        "restarts": _counts([one for one in restarts if not one.active]),
         "paused": None if paused is None else {"who": paused.who, "until_s": paused.until_s},
         "last_cycle_s": cycles[0].at_s if cycles else None,
+    }
+
+
+def _counts(restarts: Sequence[Restart]) -> dict[str, Any]:
+    """How restarts ended, and the GPU-seconds of work they undid."""
+    return {
+        "outcomes": dict(Counter(one.outcome for one in restarts)),
+        "requeues": sum(one.stopped for one in restarts),
+        "lost_gpu_s": round(sum(one.lost_gpu_s for one in restarts if one.stopped)),
     }
 
 
@@ -96,6 +110,13 @@ def _show_history(history: dict[str, Any]) -> None:
             f"starts in {starts['hours']:g} h: {starts['total']}, on the planned nodes "
             f"{starts['as_planned']} ({starts['share']:.0%})"
             + (f"; others: {rest}" if rest else "")
+        )
+    restarts = history["restarts"]
+    if restarts["outcomes"]:
+        how = ", ".join(f"{count} {name}" for name, count in restarts["outcomes"].items())
+        out.print(
+            f"restarts in {starts['hours']:g} h: {how}; {restarts['requeues']} requeued, "
+            f"{restarts['lost_gpu_s']} GPU-seconds of work lost"
         )
     if history["paused"]:
         out.print(safe(f"paused by {history['paused']['who']}", 80), style="bold yellow")

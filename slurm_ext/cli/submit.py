@@ -22,7 +22,7 @@ def add_parser(verbs: Any) -> None:
         "submit", help="sbatch that understands ##SLURM_EXT lines",
         description="Check the annotations of a script, put them into the job's comment, and call "
         "sbatch with every other option and argument as given. Options of its own come first.",
-        epilog="exit code: sbatch's; 2 if an annotation is wrong (nothing is submitted). "
+        epilog="exit code: sbatch's; 2 if an annotation is wrong (nothing is submitted)\n"
         "example: slurm-ext submit --gpus=4 train.sbatch --epochs 90",
     )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="show the sbatch command only")

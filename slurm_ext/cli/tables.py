@@ -40,6 +40,9 @@ def show_plan(data: Plain, *, everything: bool) -> None:
     for plan in (p for p in data.get("preempt", ()) if p["victims"]):
         text = f"preemption for job {plan['job_id']} (a proposal): {plan['reason']['text']}"
         out.print(safe(text, 300))
+    for one in data.get("restarts", ()):
+        text = f"restart of job {one['id']} {one['purpose']}: {one['text']}, for {one['for_s']} s"
+        out.print(safe(text, 300))
     out.print(safe(run_times(data), 300), style="dim")
     if data["patches"]:
         out.print(_patches(data["patches"]))

@@ -16,7 +16,10 @@ from .common import console, print_json
 
 def add_parser(verbs: Any) -> None:
     """Register the verbs."""
-    parser = verbs.add_parser("template", help="annotated batch scripts to start from")
+    parser = verbs.add_parser("template", help="annotated batch scripts to start from",
+        description="Batch scripts with annotations, for common trainers.",
+        epilog="example: slurm-ext template list",
+    )  # fmt: skip
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     listing = actions.add_parser(
         "list", help="names and purposes", description="The templates that are installed.",
@@ -32,7 +35,7 @@ def add_parser(verbs: Any) -> None:
     render = actions.add_parser(
         "render", help="print one with your values",
         description="Print a template with other values: of its #SBATCH options (gpus-per-node=4), "
-        "of its annotations (gpus=1..4) and of the variables at its top (EPOCHS=90).",
+        "of its annotations (gpus=1..4) and of the variables at its top (WORK=500).",
         epilog="example: slurm-ext template render ddp-single-node gpus=1..4 time=2:00:00 "
         "> train.sbatch",
     )  # fmt: skip

@@ -39,7 +39,11 @@ class _Read:
 
 def add_parser(verbs: Any) -> None:
     """Register the verbs."""
-    parser = verbs.add_parser("topology", help="links between GPUs and between nodes")
+    parser = verbs.add_parser(
+        "topology", help="links between GPUs and between nodes",
+        description="Links between the GPUs of a node and switches between nodes, from files.",
+        epilog="example: slurm-ext topology collect --node gpu01",
+    )  # fmt: skip
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     show = actions.add_parser(
         "show", help="what the files say, and how fast sets of GPUs are",

@@ -70,6 +70,8 @@ def _wanted(items: Sequence[str]) -> dict[str, str]:
 
 
 def _find(found: Capture, name: str) -> Job:
+    if not name.strip():
+        raise SlurmExtError("which job? Give its id, or ID_TASK for one task of an array")
     hits = [j for j in found.observation.jobs if name in (j.address, str(j.job_id))]
     if not hits:
         raise SlurmExtError(

@@ -68,4 +68,5 @@ def seen_by(snapshot: Plain, who: Viewer, *, hide: bool) -> Plain:
         job if who.name and job["user"] == who.name else {**job, **_BLANK}
         for job in snapshot.get("jobs", [])
     ]
-    return {**snapshot, "jobs": jobs, "problems": [], "errors": [], "preempt": []}
+    empty: Plain = {key: [] for key in ("problems", "errors", "preempt", "restarts")}
+    return {**snapshot, "jobs": jobs, **empty}

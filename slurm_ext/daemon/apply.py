@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from slurm_ext.engine.cycle import Step
 from slurm_ext.model.decision import JobPatch, Lever
@@ -134,6 +134,12 @@ def _put_back(
     refused = [p.key for p, o in zip(patches, outcomes, strict=True) if not o.ok]
     if not refused:
         return
-    restored = [before[k] for k in refused if k in before]
+    shaped = {p.key for p in patches if p.shape is not None and p.lever is Lever.RELEASE}
+    restored = [
+        # Slurm would refuse that shape again and again.
+        replace(before[k], failed_starts=before[k].failed_starts + 1) if k in shaped else before[k]
+        for k in refused
+        if k in before
+    ]
     journal.commit_intents(restored, (), cycle, now_s)
     journal.forget([k for k in refused if k not in before])

@@ -30,7 +30,12 @@ def ask(run_dir: Path, path: str, *, timeout_s: float = 10.0) -> Any:
 
     :raises SlurmExtError: no daemon, no right to ask, or no such thing; says what to do.
     """
-    return _call(run_dir / publish.SOCKET_NAME, "GET", path, None, timeout_s)
+    return _call(run_dir / publish.SOCKET_NAME, "GET", path, None, timeout_s)[1]
+
+
+def ask_if_new(run_dir: Path, path: str, etag: str, *, timeout_s: float = 10.0) -> tuple[str, Any]:
+    """As :func:`ask`, with the answer's ETag; None as the answer if it is still ``etag``'s."""
+    return _call(run_dir / publish.SOCKET_NAME, "GET", path, None, timeout_s, etag)
 
 
 def tell(
@@ -41,7 +46,7 @@ def tell(
     :raises SlurmExtError: as :func:`ask`, or what the daemon says against it.
     """
     where = run_dir / admin_socket.SOCKET_NAME
-    answer = _call(where, "POST", f"/v1/{verb}", body or {}, timeout_s)
+    answer = _call(where, "POST", f"/v1/{verb}", body or {}, timeout_s)[1]
     return str(answer["done"])
 
 
@@ -57,13 +62,20 @@ def listens(run_dir: Path) -> bool:
 
 
 def _call(
-    where: Path, method: str, path: str, body: Mapping[str, object] | None, timeout_s: float
-) -> Any:
+    where: Path,
+    method: str,
+    path: str,
+    body: Mapping[str, object] | None,
+    timeout_s: float,
+    etag: str = "",
+) -> tuple[str, Any]:
     connection = _UnixConnection(str(where), timeout_s)
     try:
-        connection.request(method, path, None if body is None else json.dumps(body))
+        headers = {"If-None-Match": etag} if etag else {}
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
         response = connection.getresponse()
-        answer = json.loads(response.read())
+        raw = response.read()
+        answer: Any = json.loads(raw) if response.status != 304 else None
     except PermissionError as error:
         raise SlurmExtError(f"{where}: no permission; ask as the daemon's user or root") from error
     except (OSError, http.client.HTTPException, ValueError) as error:
@@ -75,4 +87,4 @@ def _call(
         connection.close()
     if 400 <= response.status < 500:
         raise SlurmExtError(str(answer.get("error", "not found")))
-    return answer
+    return response.getheader("ETag") or "", answer

@@ -125,6 +125,28 @@ class PreemptionConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class RestartConfig:
+    """Section ``restart``."""
+
+    enabled: bool
+    max_at_once: int
+    max_per_job_hour: int
+    keep_room_s: int
+    come_back_s: int
+    retry_after_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressConfig:
+    """Section ``progress``; ``spool_dir`` empty: none."""
+
+    spool_dir: str
+    workdir: bool
+    interval_s: int
+    max_files: int
+
+
+@dataclass(frozen=True, slots=True)
 class TopologyConfig:
     """Section ``topology``; empty paths: not known. The tables are by host list and GPU type."""
 
@@ -244,6 +266,8 @@ class Config:
     levers: LeverConfig
     guard: GuardConfig
     preemption: PreemptionConfig
+    restart: RestartConfig
+    progress: ProgressConfig
     topology: TopologyConfig
     jobs: JobsConfig
     history: HistoryConfig
@@ -297,6 +321,8 @@ _SECTIONS: Mapping[str, type] = {
     "levers": LeverConfig,
     "guard": GuardConfig,
     "preemption": PreemptionConfig,
+    "restart": RestartConfig,
+    "progress": ProgressConfig,
     "topology": TopologyConfig,
     "jobs": JobsConfig,
     "history": HistoryConfig,

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from slurm_ext.files import read_up_to
+
 from .text import printable
 
 KeyPath = tuple[str, ...]
@@ -56,8 +58,7 @@ def read_toml(file: Path, *, regular_only: bool = False) -> tuple[Table, list[Fa
     try:
         if regular_only and not stat.S_ISREG(file.stat().st_mode):
             return {}, [Fault(name, (), "is not a regular file", "move it out of conf.d")]
-        with file.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
+        data = read_up_to(file, MAX_BYTES + 1)
     except OSError as error:
         return {}, [_unreadable(name, error)]
     except ValueError:

@@ -47,7 +47,7 @@ def _keys(
         if part["type"] == "object":
             continue
         yield from ["", *_comment(part["description"])]
-        about = [_range(part), f"default: {toml(part['default'])}" if "default" in part else ""]
+        about = [allowed(part), f"default: {toml(part['default'])}" if "default" in part else ""]
         if (*at, name) in origins:
             about.append(f"from {printable(origins[*at, name], 400)}")
         yield from _comment("; ".join(text for text in about if text))
@@ -61,7 +61,8 @@ def _free(values: Mapping[str, Any], at: KeyPath, origins: Mapping[KeyPath, str]
         yield f"{_key(name)} = {toml(value)}"
 
 
-def _range(part: Schema) -> str:
+def allowed(part: Schema) -> str:
+    """The values of a key in words; empty where its type says it all."""
     if "enum" in part:
         return "one of: " + ", ".join(part["enum"])
     if "minimum" in part:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from slurm_ext.engine.policy import reads_factors
 from slurm_ext.engine.settings import (
     BackfillSettings,
     Context,
@@ -13,16 +14,27 @@ from slurm_ext.engine.settings import (
     LeverSettings,
     Memory,
     PreemptionSettings,
+    RestartSettings,
 )
 from slurm_ext.engine.topology import UNKNOWN, Topology
 from slurm_ext.model.decision import Mode
 from slurm_ext.model.estimate import Estimate
 from slurm_ext.model.job import JobKey
 from slurm_ext.model.ledger import LedgerEntry
+from slurm_ext.model.progress import Progress
+from slurm_ext.model.restart import Restart
 from slurm_ext.policies import for_daemon
 
 from .annotations import Annotations
 from .config import Config, plain
+
+
+def wants_factors(config: Config) -> bool:
+    """Whether a look must show Slurm's own factors of each waiting job.
+
+    :raises PolicyError: unknown policy or parameter, or one that is only simulated.
+    """
+    return reads_factors(for_daemon(config.policy.name, config.policy.parameters).ordering)
 
 
 def context(
@@ -36,6 +48,8 @@ def context(
     attained_gpu_s: Mapping[JobKey, float] = MappingProxyType({}),
     annotations: Annotations | None = None,
     topology: Topology = UNKNOWN,
+    progress: Mapping[JobKey, Progress] = MappingProxyType({}),
+    restarts: tuple[Restart, ...] = (),
 ) -> Context:
     """Everything decide() needs besides the observation.
 
@@ -84,6 +98,11 @@ def context(
         preemption=PreemptionSettings(
             **plain(config.preemption), min_runtime_s=guard.min_runtime_before_requeue_s
         ),
+        restart=RestartSettings(
+            **plain(config.restart),
+            min_gain=config.preemption.min_gain,
+            max_per_hour=guard.max_requeues_per_hour,
+        ),
         jobs=JobSettings(config.jobs.optout, config.jobs.interactive),
         estimates=estimates,
         attained_gpu_s=attained_gpu_s,
@@ -91,5 +110,7 @@ def context(
         bad_annotations=annotations.bad if annotations is not None else {},
         topology=topology,
         gpu_speeds={name: float(x) for name, x in config.topology.gpu_speeds.items()},
+        progress=progress,
+        restarts=restarts,
         paused=paused,
     )

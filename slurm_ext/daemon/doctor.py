@@ -3,52 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 
+from slurm_ext.engine.parts.weighted import SLURM_WEIGHTS
 from slurm_ext.model.decision import Mode
-from slurm_ext.model.observation import Controller, Observation
-from slurm_ext.slurm.fallback import Choice
+from slurm_ext.model.observation import Controller
+from slurm_ext.policies import for_daemon
 
 from .config import Config
+from .context import wants_factors
 from .estimates import HistoryState
-
-
-class Level(StrEnum):
-    """``error``: does not work; ``warning``: works worse than it could; ``ok``; ``note``."""
-
-    OK = "ok"
-    NOTE = "note"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing looked at. ``remedy`` is what to do about it, empty for ``ok``."""
-
-    level: Level
-    code: str
-    text: str
-    remedy: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What was gathered. ``admin_level``: None, Operator, Administrator or SlurmUser.
-
-    ``skew_s``: controller clock minus ours. ``differences``: text against JSON, field by field.
-    ``history``: what is learnt of run times, None if not looked at.
-    ``ways``: the ways to Slurm, each tried.
-    """
-
-    controller: Controller
-    observation: Observation
-    admin_level: str
-    skew_s: float | None
-    differences: tuple[str, ...] | None
-    history: HistoryState | None = None
-    ways: tuple[Choice, ...] = ()
+from .findings import Facts, Finding, Level
 
 
 def examine(facts: Facts, config: Config) -> list[Finding]:
@@ -58,6 +22,7 @@ def examine(facts: Facts, config: Config) -> list[Finding]:
         *_ways(facts),
         *_privileges(facts, config),
         *_priority(facts.controller, config),
+        *_factors(facts.controller, config),
         *_scheduler(facts.controller),
         *_locks(facts),
         *_gres(facts),
@@ -161,6 +126,26 @@ def _priority(controller: Controller, config: Config) -> Iterator[Finding]:
         yield Finding(
             Level.WARNING, "site_factor_plugin", f"{plugin} may overwrite our SiteFactor",
             "remove PrioritySiteFactorPlugin, or set levers.site_factor = false",
+        )  # fmt: skip
+
+
+def _factors(controller: Controller, config: Config) -> Iterator[Finding]:
+    """Slurm's own factors that the policy weighs and Slurm does not work out."""
+    if not wants_factors(config):
+        return
+    weights = for_daemon(config.policy.name, config.policy.parameters).parameters()
+    missing = [
+        key
+        for name, key in SLURM_WEIGHTS.items()
+        if weights.get(f"ordering.weight_{name}") and controller.value(key, "0") == "0"
+    ]
+    if not controller.multifactor:
+        missing = ["PriorityType=priority/multifactor"]
+    if missing:
+        yield Finding(
+            Level.WARNING, "slurm_factors",
+            f"Slurm does not work out factors that the policy weighs: {', '.join(missing)}",
+            "set these in slurm.conf (a weight of 1 is enough), or take the policy's weights away",
         )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +30,8 @@ MAX_OF_USER = 32
 MAX_S = 30.0
 """Seconds from accept to the last byte: who drips bytes does not keep a place for ever."""
 MAX_BODY_BYTES = 64 * 1024
+MAX_DRAINED_BYTES = 1 << 20
+"""Read of a refused request before the connection is closed."""
 JSON = "application/json"
 
 
@@ -163,6 +166,7 @@ class Handler(BaseHTTPRequestHandler):
 
     answer: ClassVar[Callable[[Ask], Reply]]
     timeout = 10  # seconds, for every read and write
+    _refused = False
 
     def do_GET(self) -> None:
         self._reply("GET", b"")
@@ -170,7 +174,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "0")
         if not (length.isdecimal() and len(length) <= 9 and int(length) <= MAX_BODY_BYTES):
-            self._send(as_json(413, {"error": f"a body of at most {MAX_BODY_BYTES} bytes"}))
+            self._refuse(413, f"a body of at most {MAX_BODY_BYTES} bytes")
             return
         self._reply("POST", self.rfile.read(int(length)))
 
@@ -190,6 +194,27 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(reply.body)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What http.server finds wrong before it asks us: 400, 414, 431, 501."""
+        self._refuse(int(code), message or HTTPStatus(code).phrase)
+
+    def _refuse(self, status: int, text: str) -> None:
+        self._refused = self.close_connection = True
+        self._send(as_json(status, {"error": text}))
+
+    def finish(self) -> None:
+        """Read away what a refused client still sends: closing before that resets the connection,
+        and our answer is lost with it."""
+        super().finish()
+        if not self._refused:
+            return
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_WR)
+            self.connection.settimeout(1.0)
+            left = MAX_DRAINED_BYTES
+            while left > 0 and (piece := self.connection.recv(min(left, 65536))):
+                left -= len(piece)
 
     def address_string(self) -> str:
         return "local"

@@ -20,12 +20,13 @@ from slurm_ext.database import transaction
 from slurm_ext.model.decision import Decision, JobPatch, Plan
 from slurm_ext.model.job import JobKey
 from slurm_ext.model.ledger import LedgerEntry
+from slurm_ext.model.restart import Restart
 from slurm_ext.model.units import EpochS
 from slurm_ext.slurm.port import Outcome
 
 from . import journal_file, journal_rows
 from .journal_rows import ENTRY_COLUMNS, text
-from .records import Action, Change, CycleRecord, Pause, StartRecord, StartShare
+from .records import Action, Change, CycleRecord, Pause, SeenSpeed, StartRecord, StartShare
 
 BUSY_S = 5.0
 """How long a call waits for a lock that another process holds."""
@@ -156,6 +157,16 @@ class Journal:
         """Everything sent for one job, oldest first."""
         return self._actions("job_id = ? AND submit_s = ?", (key.job_id, key.submit_s))
 
+    def save_speeds(self, seen: Sequence[SeenSpeed]) -> None:
+        """Speeds by reports; a newer one of the same kind of job and size replaces the older."""
+        rows = [(text(s.user), text(s.family), text(s.gpu_type), *s[3:]) for s in seen]
+        with self._writing("speeds") as db:
+            db.executemany("INSERT OR REPLACE INTO speed VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+    def speeds(self) -> list[SeenSpeed]:
+        """Every speed that is known."""
+        return [SeenSpeed(*row) for row in self._read("SELECT * FROM speed")]
+
     def requeues_since(self, since_s: EpochS) -> int:
         """Requeues that were sent and not refused (for the limit per hour)."""
         sql = (
@@ -200,6 +211,22 @@ class Journal:
     def record_start(self, record: StartRecord) -> None:
         """One start; see :meth:`record_starts`."""
         self.record_starts((record,))
+
+    def save_restarts(self, restarts: Sequence[Restart]) -> None:
+        """What is about to be done, or was seen, of restarts; replaces their last state."""
+        with self._writing("restarts") as db:
+            db.executemany(
+                "INSERT OR REPLACE INTO restart VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [journal_rows.restart_row(one) for one in restarts],
+            )
+
+    def restarts(self, since_s: EpochS) -> tuple[Restart, ...]:
+        """Restarts under way, and those that ended since then; oldest first."""
+        sql = (
+            "SELECT job_id, submit_s, at_s, stage, since_s, outcome, body FROM restart"
+            " WHERE outcome = '' OR since_s >= ? ORDER BY at_s, job_id"
+        )
+        return tuple(map(journal_rows.restart, self._read(sql, (since_s,))))
 
     def record_starts(self, records: Sequence[StartRecord]) -> None:
         """Starts in one transaction; a start that is known already changes nothing."""

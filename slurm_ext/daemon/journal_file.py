@@ -66,6 +66,24 @@ _MIGRATIONS = (
   until_s INTEGER, why TEXT NOT NULL) STRICT""",
         "CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT",
     ),
+    tuple(
+        f"ALTER TABLE entry ADD COLUMN {name} TEXT CHECK ({name} IS NULL OR json_valid({name}))"
+        for name in ("shape", "original_shape")
+    ),
+    (
+        """CREATE TABLE restart (
+  job_id INTEGER NOT NULL, submit_s INTEGER NOT NULL, at_s INTEGER NOT NULL,
+  stage TEXT NOT NULL, since_s INTEGER NOT NULL, outcome TEXT NOT NULL,
+  body TEXT NOT NULL CHECK (json_valid(body)),
+  UNIQUE (job_id, submit_s, at_s)) STRICT""",
+        "CREATE INDEX restart_since ON restart (since_s)",
+    ),
+    (
+        """CREATE TABLE speed (
+  user TEXT NOT NULL, family TEXT NOT NULL, gpu_type TEXT NOT NULL, gpus INTEGER NOT NULL,
+  units_per_s REAL NOT NULL, at_s INTEGER NOT NULL,
+  PRIMARY KEY (user, family, gpu_type, gpus)) STRICT, WITHOUT ROWID""",
+    ),
 )
 
 KIND = Kind(
@@ -230,6 +248,7 @@ def prune(db: sqlite3.Connection, before_s: int, routine_before_s: int | None, l
         "start": old,
         "history": old,
         "action": f"state != 'intended' AND ({old} OR ({routine}))",
+        "restart": f"{old} AND outcome != ''",
         "pause": f"{old} AND id < (SELECT max(id) FROM pause)",
     }
     gone = 0

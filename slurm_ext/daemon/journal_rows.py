@@ -6,9 +6,10 @@ import json
 from dataclasses import fields
 from typing import Any, get_type_hints
 
-from slurm_ext.model.decision import Decision, JobPatch, Stage, Verdict
+from slurm_ext.model.decision import Decision, JobPatch, Shape, Stage, Verdict
 from slurm_ext.model.job import JobKey
 from slurm_ext.model.ledger import LedgerEntry
+from slurm_ext.model.restart import Restart, RestartStage
 from slurm_ext.model.units import EpochS
 
 from .records import Action, Change, CycleRecord, StartRecord
@@ -18,6 +19,7 @@ Row = tuple[Any, ...]
 _FIELDS = [f.name for f in fields(LedgerEntry) if f.name != "key"]
 _HINTS = get_type_hints(LedgerEntry)
 _LISTS = {name for name in _FIELDS if _HINTS[name] == tuple[str, ...]}
+_SHAPES = {name for name in _FIELDS if _HINTS[name] == Shape | None}
 _FLAGS = {name for name in _FIELDS if _HINTS[name] is bool}
 
 ENTRY_COLUMNS = ("job_id", "submit_s", *_FIELDS)
@@ -38,9 +40,8 @@ def entry_row(entry: LedgerEntry) -> Row:
     row: list[Any] = [entry.key.job_id, entry.key.submit_s]
     for name in _FIELDS:
         value = getattr(entry, name)
-        row.append(
-            _dump(value) if name in _LISTS else text(value) if isinstance(value, str) else value
-        )
+        as_json = name in _LISTS or (name in _SHAPES and value is not None)
+        row.append(_dump(value) if as_json else text(value) if isinstance(value, str) else value)
     return tuple(row)
 
 
@@ -49,6 +50,8 @@ def entry(row: Row) -> LedgerEntry:
     values = dict(zip(_FIELDS, row[2:], strict=True))
     for name in _LISTS:
         values[name] = tuple(json.loads(values[name])) if values[name] != "[]" else ()
+    for name in _SHAPES:
+        values[name] = None if values[name] is None else Shape(*json.loads(values[name]))
     for name in _FLAGS:
         values[name] = bool(values[name])
     return LedgerEntry(key=JobKey(row[0], row[1]), **values)
@@ -90,6 +93,29 @@ def cycle(row: Row) -> CycleRecord:
     number, at_s, policy, digest, durations, counts, rpc, error = row
     maps = (json.loads(durations), json.loads(counts), json.loads(rpc))
     return CycleRecord(number, at_s, policy, digest, *maps, error=error)
+
+
+def restart_row(one: Restart) -> Row:
+    """In the order of the table's columns."""
+    known = ("key", "stage", "begun_s", "since_s", "outcome")
+    body = {f.name: getattr(one, f.name) for f in fields(one) if f.name not in known}
+    body |= {"address": text(one.address), "detail": text(one.detail)}
+    return (
+        one.key.job_id, one.key.submit_s, one.begun_s, str(one.stage), one.since_s, one.outcome,
+        _dump(body),
+    )  # fmt: skip
+
+
+def restart(row: Row) -> Restart:
+    """From the table's columns."""
+    job_id, submit_s, begun_s, stage, since_s, outcome, body = row
+    values = json.loads(body)
+    values["shape"] = Shape(*values["shape"]) if values["shape"] else None
+    values["gainer"] = JobKey(*values["gainer"]) if values["gainer"] else None
+    return Restart(
+        key=JobKey(job_id, submit_s), stage=RestartStage(stage), begun_s=begun_s,
+        since_s=since_s, outcome=outcome, **values,
+    )  # fmt: skip
 
 
 def start_row(record: StartRecord) -> Row:

@@ -6,18 +6,18 @@ that their number stays bounded and nothing private is scraped.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from slurm_ext.errors import SlurmExtError
+from slurm_ext import __version__
 from slurm_ext.model.decision import Verdict
-from slurm_ext.model.job import Job, JobKey
+from slurm_ext.model.job import JobKey
 from slurm_ext.model.ledger import LedgerEntry
+from slurm_ext.model.restart import Restart, RestartStage
 
-from .httpd import Ask, Handler, Reply, TcpServer, as_json
-from .publish import metrics_reply
+from .metrics_calls import Calls
+from .metrics_room import Room
+from .metrics_runs import Runs
 
 if TYPE_CHECKING:
     from .runner import CycleResult
@@ -42,7 +42,7 @@ class Metrics:
     """
 
     def __init__(self) -> None:
-        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
         self.registry = registry = CollectorRegistry()
 
@@ -78,13 +78,42 @@ class Metrics:
         self._wait = histogram("wait_seconds", "Submit to start", WAITS_S, "size")
         self._late = histogram("start_delay_seconds", "Let go to seen running", WAITS_S)
         self._jct = histogram("job_completion_seconds", "Submit to end", WAITS_S, "size")
-        self._ended: set[JobKey] | None = None
+        self._restarts = counter(
+            "restarts", "Restarts that are over, by purpose and how they ended", "kind", "outcome"
+        )
+        self._requeues = counter("restart_requeues", "Jobs requeued by restarts", "kind")
+        self._lost = counter("restart_lost_gpu_seconds", "Work that requeues undid", "kind")
+        self._back = histogram("restart_seconds", "Decision to seen running again", WAITS_S, "kind")
+        self._restarting = gauge("restarting_jobs", "Restarts under way", "stage")
+        self._kept = counter("promises", "Promised jobs seen running, by outcome", "outcome")
+        self._late_s = counter("promises_late_seconds", "Seconds by which promises were missed")
+        self._coverage = gauge(
+            "prediction_coverage_ratio", "Share of last week's run times within P10 to P90 (0.8)"
+        )
+        self._seen_requeues = counter("requeues", "Running jobs seen queued again, whoever did it")
+        self._requeued_gpu_s = counter(
+            "requeued_gpu_seconds", "GPU time of runs that were requeued; lost but for checkpoints"
+        )
+        self._info = Info("slurm_ext_build", "Versions and policy", registry=registry)
+        self._free = gauge("free_gpus", "Free GPUs of usable nodes, by what they are good for",
+                           "use")  # fmt: skip
+        self._stranded = gauge("stranded_gpus", "Free GPUs that nobody can use, by cause", "cause")
+        registry.register(Calls())
+        self._runs, self._room = Runs(), Room()
+        self._promised = (0, 0, 0)
         self._modes: set[tuple[str, str]] = set()
 
     def text(self) -> bytes:
         """All of it in Prometheus' text format."""
         from prometheus_client import generate_latest
 
+        room = self._room.of_last_cycle()
+        if room is not None:
+            self._free.labels("whole_nodes").set(room.whole_nodes)
+            self._free.labels("any").set(room.free)
+            self._stranded.labels("cpus").set(room.stranded_cpus)
+            self._stranded.labels("memory").set(room.stranded - room.stranded_cpus)
+            self._stranded.labels("fragments").set(room.fragments)
         return generate_latest(self.registry)
 
     def failed(self) -> None:
@@ -109,7 +138,16 @@ class Metrics:
         self._partition_modes(result)
         self._count_actions(result)
         self._count_starts(result)
-        self._count_ended(result.observation.jobs)
+        self._count_restarts(result.restarts)
+        self._count_promises(result)
+        self._count_runs(result)
+        if result.history.coverage is not None:
+            self._coverage.set(result.history.coverage)
+        self._info.info({
+            "version": __version__, "policy": result.plan.policy,
+            "slurm": ".".join(map(str, result.observation.controller.version)),
+        })  # fmt: skip
+        self._room.take(result)
 
     # -- parts -----------------------------------------------------------------------------
 
@@ -171,16 +209,38 @@ class Metrics:
             if record.planned_s is not None and record.same_nodes:
                 self._late.observe(max(0, record.start_s - record.planned_s))
 
-    def _count_ended(self, jobs: tuple[Job, ...]) -> None:
-        """Jobs that ended while we looked on; slurmctld shows them for MinJobAge."""
-        ended = {j.key: j for j in jobs if j.state.ended and j.end_s and j.start_s}
-        if self._ended is not None:
-            for key in ended.keys() - self._ended:
-                job = ended[key]
-                assert job.end_s is not None
-                size = size_of(sum(s.gpus for s in job.alloc) or job.request.gpus)
-                self._jct.labels(size).observe(max(0, job.end_s - key.submit_s))
-        self._ended = set(ended)
+    def _count_promises(self, result: CycleResult) -> None:
+        kept = result.step.memory.kept
+        now = (kept.on_time, kept.late, kept.late_s)
+        # A memory that was lost begins at nothing again.
+        news = [max(0, new - old) for new, old in zip(now, self._promised, strict=True)]
+        self._kept.labels("on_time").inc(news[0])
+        self._kept.labels("late").inc(news[1])
+        self._late_s.inc(news[2])
+        self._promised = now
+
+    def _count_runs(self, result: CycleResult) -> None:
+        seen = self._runs.look(result.observation.jobs, result.observation.now_s)
+        for gpus, seconds in seen.ended:
+            self._jct.labels(size_of(gpus)).observe(seconds)
+        self._seen_requeues.inc(seen.requeues)
+        self._requeued_gpu_s.inc(seen.lost_gpu_s)
+
+    def _count_restarts(self, restarts: Sequence[Restart]) -> None:
+        for stage in RestartStage:
+            if stage is not RestartStage.OVER:
+                count = sum(one.stage is stage for one in restarts)
+                self._restarting.labels(str(stage)).set(count)
+        for one in restarts:
+            if one.active:
+                continue
+            kind = "resize" if one.gainer is None else "preempt"
+            self._restarts.labels(kind, one.outcome).inc()
+            if one.stopped:
+                self._requeues.labels(kind).inc()
+                self._lost.labels(kind).inc(one.lost_gpu_s)
+            if one.back_s is not None:
+                self._back.labels(kind).observe(one.back_s - one.begun_s)
 
 
 def available() -> Metrics | None:
@@ -189,42 +249,3 @@ def available() -> Metrics | None:
         return Metrics()
     except ImportError:
         return None
-
-
-class TcpMetrics:
-    """``/metrics`` and nothing else on a TCP port, for Prometheus, while the context is open."""
-
-    def __init__(self, address: str, port: int, text: Callable[[], bytes | None]) -> None:
-        self._where, self._text = (address, port), text
-
-    @property
-    def port(self) -> int:
-        """The port in use, while the context is open."""
-        return int(self._server.server_address[1])
-
-    def __enter__(self) -> Self:
-        def answer(ask: Ask) -> Reply:
-            if ask.method != "GET" or ask.path != "/metrics":
-                return as_json(404, {"error": "only GET /metrics"})
-            return metrics_reply(self._text())
-
-        handler = type("Handler", (Handler,), {"answer": staticmethod(answer)})
-        try:
-            self._server = TcpServer(self._where, handler)
-        except OSError as error:
-            address, port = self._where
-            raise SlurmExtError(
-                f"metrics.port {port} on {address}: {error.strerror or error}; "
-                "set another metrics.port, or 0 for none"
-            ) from error
-        threading.Thread(target=self._server.serve_forever, daemon=True, name="metrics").start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()

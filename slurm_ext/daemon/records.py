@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from slurm_ext.model.decision import Stage, Verdict
 from slurm_ext.model.job import JobKey
@@ -87,6 +88,17 @@ class Change:
     would_change: str
     rank: int
     start_s: EpochS | None
+
+
+class SeenSpeed(NamedTuple):
+    """How fast jobs of one user and model family were on so many GPUs of a type, in all."""
+
+    user: str
+    family: str
+    gpu_type: str
+    gpus: int
+    units_per_s: float
+    at_s: EpochS
 
 
 @dataclass(frozen=True, slots=True)

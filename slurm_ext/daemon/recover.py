@@ -66,7 +66,7 @@ def fail_open(port: SlurmPort, journal: Journal | None, *, can_note: bool, notes
         ]
         # The boosts have been taken back; without this they would be written again.
         ledger = {k: replace(e, site_factor=e.original_site_factor) for k, e in ledger.items()}
-    _forget(journal, ledger, clean=not result.left, now_s=obs.now_s)
+    _forget(journal, ledger, obs, clean=not result.left)
     for reservation in obs.reservations:
         if reservation.name.startswith(RESERVATION_PREFIX):
             outcome = port.unreserve(reservation.name)
@@ -105,14 +105,19 @@ def _ledger(journal: Journal | None) -> Mapping[JobKey, LedgerEntry]:
 
 
 def _forget(
-    journal: Journal | None, ledger: Mapping[JobKey, LedgerEntry], *, clean: bool, now_s: int
+    journal: Journal | None, ledger: Mapping[JobKey, LedgerEntry], obs: Observation, *, clean: bool
 ) -> None:
-    """The ledger forgets what was given back; if Slurm refused anything, all of it stays."""
+    """The ledger forgets what was given back; if Slurm refused anything, all of it stays.
+
+    What a running job asked for before it was reshaped is needed when it is requeued.
+    """
+    running = {job.key for job in obs.jobs if job.state.occupies}
     if journal is None:
         return
     try:
         if clean:
-            journal.forget(list(ledger))
-        journal.give_up(now_s)
+            kept = {k for k, e in ledger.items() if e.shape is not None and k in running}
+            journal.forget([key for key in ledger if key not in kept])
+        journal.give_up(obs.now_s)
     except JournalError as error:
         log.error("%s; the jobs themselves have been given back", error)

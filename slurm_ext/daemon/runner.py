@@ -6,27 +6,34 @@ import gc
 import logging
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from slurm_ext.engine.begin import Past
 from slurm_ext.engine.cycle import Step, decide
 from slurm_ext.engine.settings import Context, Memory
 from slurm_ext.errors import JournalError, SlurmExtError
 from slurm_ext.model.decision import Plan
 from slurm_ext.model.job import JobKey
 from slurm_ext.model.observation import Observation
+from slurm_ext.model.progress import Progress
+from slurm_ext.model.restart import Restart
+from slurm_ext.model.units import EpochS
 from slurm_ext.slurm.port import SlurmPort
 from slurm_ext.topology.site import SiteTopology, mismatches
 
-from .annotations import AnnotationReader
+from . import restarts
+from .annotations import AnnotationReader, Annotations
 from .apply import Applied, Tokens, apply
 from .attained import Attained
 from .config import Config
-from .context import context
+from .context import context, wants_factors
+from .curves import Curves
 from .estimates import BUDGET_ONCE_S, BUDGET_S, Estimator, HistoryState
 from .journal import Journal
 from .outcome import starts
+from .progress_files import ProgressFiles
 from .records import CycleRecord, StartRecord
 from .topology import read_topology
 
@@ -54,7 +61,10 @@ def _no_collection() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class CycleResult:
-    """What one cycle saw, knew, decided and did; ``starts`` it noticed."""
+    """What one cycle saw, knew, decided and did; ``starts`` it noticed.
+
+    ``restarts`` as they are after it, with those that ended in it.
+    """
 
     cycle: int
     observation: Observation
@@ -64,10 +74,17 @@ class CycleResult:
     durations_s: Mapping[str, float]
     starts: tuple[StartRecord, ...] = ()
     history: HistoryState = field(default_factory=HistoryState)
+    restarts: tuple[Restart, ...] = ()
 
     @property
     def plan(self) -> Plan:
         return self.step.plan
+
+    @property
+    def wake_at_s(self) -> EpochS | None:
+        """When to look again at the latest, where the ordinary interval is too long."""
+        moments = (self.plan.wake_at_s, restarts.wake_at_s(self.restarts, self.plan.now_s))
+        return min((m for m in moments if m is not None), default=None)
 
 
 @dataclass(slots=True)
@@ -89,6 +106,9 @@ class Runner:
     _estimator: Estimator = field(init=False)
     _attained: Attained = field(default_factory=Attained)
     _annotations: AnnotationReader = field(default_factory=AnnotationReader)
+    _progress: ProgressFiles = field(default_factory=ProgressFiles)
+    _curves: Curves = field(default_factory=Curves)
+    _workdirs: dict[int, str] = field(default_factory=dict)
     _topology: SiteTopology = field(init=False)
     _started: set[JobKey] = field(default_factory=set)
     _said: set[str] = field(default_factory=set)
@@ -121,23 +141,36 @@ class Runner:
         self.cycle += 1
         clock = _Stopwatch()
         first = self.last is None
-        factors = not self.dry_run and (first or self.cycle % FACTOR_LOOK_EVERY == 0)
-        obs = self.port.observe(site_factors=factors)
+        regular = not self.dry_run and (first or self.cycle % FACTOR_LOOK_EVERY == 0)
+        obs = self.port.observe(site_factors=regular or wants_factors(self.config))
         clock.lap("observe")
         if first:
             for finding in mismatches(self._topology, obs.nodes):
                 log.warning("topology: %s", finding)
         ledger = self.journal.entries() if self.journal is not None else {}
+        annotations = self._annotations.read(obs.jobs)
         paused = self.journal.paused(obs.now_s) is not None if self.journal is not None else False
         cluster = obs.controller.value("ClusterName")
         ctx = context(
             self.config, ledger=ledger, memory=self.memory, paused=paused, can_note=self.can_note,
             estimates=self._estimator.of(obs.jobs, self.config, cluster, obs.now_s),
             attained_gpu_s=self._attained.of(obs.jobs, obs.now_s, self._estimator.model),
-            annotations=self._annotations.read(obs.jobs),
+            annotations=annotations,
             topology=self._topology,
         )  # fmt: skip
         clock.lap("estimate")
+        going: tuple[Restart, ...] = ()
+        past = Past()
+        if self.journal is not None:
+            going, past = restarts.known(self.journal, ctx, obs.now_s)
+        ctx = replace(ctx, progress=self._told(obs, annotations, going))
+        ctx = replace(ctx, curves=self._curves.of(
+            obs.jobs, annotations.good, ctx.progress, self.journal, obs.now_s,
+            keep=not self.dry_run,
+        ))  # fmt: skip
+        clock.lap("progress")
+        moved = restarts.moved(going, obs, ctx)
+        ctx = replace(ctx, restarts=tuple(one for one in moved if one.active))
         records = starts(obs, self.last, ledger, self._started)
         with _without_gc():
             step = decide(obs, ctx)
@@ -146,22 +179,53 @@ class Runner:
         if self.journal is not None and not self.dry_run:
             applied = self._apply(step, ledger)
             clock.lap("apply")
+            moved = self._restart(going, moved, obs, step.plan, ctx, past)
+            clock.lap("restart")
             self.journal.record_starts(records)
             self.journal.record_changes(step.plan)
         self._remember(obs, step)
         clock.lap("record")
         result = CycleResult(
-            self.cycle, obs, ctx, step, applied, clock.laps, tuple(records), self._estimator.state
-        )
+            self.cycle, obs, ctx, step, applied, clock.laps, tuple(records),
+            self._estimator.state, moved,
+        )  # fmt: skip
         self._record(result)
         return result
 
+    def _told(
+        self, obs: Observation, annotations: Annotations, going: Sequence[Restart]
+    ) -> Mapping[JobKey, Progress]:
+        """What running annotated jobs tell of their work."""
+        settings = self.config.progress
+        jobs = [j for j in obs.jobs if j.state.running and j.key in annotations.good]
+        if not jobs or not (settings.workdir or settings.spool_dir):
+            return {}
+        if settings.workdir:
+            here = {j.job_id for j in jobs}
+            self._workdirs = {i: d for i, d in self._workdirs.items() if i in here}
+            if new := sorted(here - self._workdirs.keys())[: settings.max_files]:
+                self._workdirs |= dict.fromkeys(new, "") | dict(self.port.workdirs(new))
+        return self._progress.read(jobs, self._workdirs, settings, [one.job_id for one in going])
+
+    def _restart(
+        self, before: Sequence[Restart], after: Sequence[Restart], obs: Observation, plan: Plan,
+        ctx: Context, past: Past,
+    ) -> tuple[Restart, ...]:  # fmt: skip
+        assert self.journal is not None
+        if self._stale(obs.now_s):
+            return tuple(before)
+        return restarts.carry_out(
+            before, after, obs, plan, ctx, past, self.port, self.journal, cycle=self.cycle
+        )
+
+    def _stale(self, at_s: EpochS) -> bool:
+        """Whether we were stopped or slow, so that what we saw is no basis for acting any more."""
+        return time.time() - at_s > self.config.cycle.stale_s
+
     def _apply(self, step: Step, ledger: Mapping) -> Applied:  # type: ignore[type-arg]
         assert self.journal is not None
-        age_s = time.time() - step.plan.now_s
-        if age_s > self.config.cycle.stale_s:
-            # We were stopped or slow: what we saw is no basis for acting any more.
-            log.warning("observation is %.0f s old: nothing sent", age_s)
+        if self._stale(step.plan.now_s):
+            log.warning("observation is %.0f s old: nothing sent", time.time() - step.plan.now_s)
             return Applied((), (), len(step.plan.patches))
         applied = apply(
             step, self.port, self.journal, self._tokens, ledger,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import threading
 import time
@@ -26,10 +25,12 @@ from slurm_ext.slurm.port import SlurmPort
 
 from .admin_socket import Admin
 from .config import Config
+from .directory import make_directory
 from .journal import Journal
 from .lock import DaemonLock, Heartbeat
 from .logs import configure
-from .metrics import Metrics, TcpMetrics, available
+from .metrics import Metrics, available
+from .metrics_port import TcpMetrics
 from .publish import Publisher
 from .recover import fail_open
 from .runner import CycleResult, Runner
@@ -175,7 +176,7 @@ class Service:
             delay: float = cycle.interval_s * 2 ** min(self._failures - 1, 10)
             return min(delay, cycle.backoff_max_s)
         pause_s = cycle.interval_s - spent_s
-        wake_at_s = result.plan.wake_at_s
+        wake_at_s = result.wake_at_s
         if wake_at_s is not None:
             pause_s = min(pause_s, wake_at_s - time.time())
         return max(pause_s, cycle.min_interval_s)
@@ -302,22 +303,3 @@ class Service:
                 log.error("not given back: %s", left)
         except (SlurmUnavailableError, SlurmCommandError) as error:
             log.error("could not give back: %s; run 'slurm-ext recover --fail-open'", error)
-
-
-def make_directory(path: Path) -> None:
-    """Create a directory that others may look into, whatever the umask: slurmctld, another user,
-    reads the heartbeat there.
-
-    :raises SlurmExtError: it cannot be made or written.
-    """
-    try:
-        if not path.is_dir():
-            path.mkdir(parents=True, exist_ok=True)
-            path.chmod(0o755)
-    except OSError as error:
-        raise SlurmExtError(
-            f"{path}: {error.strerror}; create it, owned by the daemon's user, or set state.dir "
-            "and state.run_dir to directories it may write"
-        ) from error
-    if not os.access(path, os.W_OK):
-        raise SlurmExtError(f"{path}: not writable; give it to the daemon's user")

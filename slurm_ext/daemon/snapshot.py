@@ -8,6 +8,7 @@ from typing import Any
 
 from slurm_ext import __version__
 from slurm_ext.engine.explain import sentence
+from slurm_ext.engine.restarting import purpose_of, step_of
 from slurm_ext.model.decision import (
     Decision,
     Fence,
@@ -21,6 +22,7 @@ from slurm_ext.model.decision import (
 from slurm_ext.model.estimate import Estimate
 from slurm_ext.model.job import Job
 from slurm_ext.model.node import Node
+from slurm_ext.model.restart import Restart
 from slurm_ext.model.units import indices_of
 
 from .config import Config
@@ -59,6 +61,7 @@ def snapshot(result: CycleResult, config: Config) -> Plain:
         "reserve": [{"name": r.name, "nodes": list(r.nodes)} for r in plan.reserve],
         "unreserve": list(plan.unreserve),
         "preempt": [preempt_of(p) for p in plan.preempt],
+        "restarts": [restart_of(r, plan.now_s) for r in result.restarts],
         "problems": [f"{p.kind} {p.subject}: {p.detail}" for p in obs.problems],
         "errors": [f"job {p.address}: {o.detail}" for p, o in result.applied.errors],
     }
@@ -86,6 +89,24 @@ def preempt_of(proposal: Preemption) -> Plain:
             for v in proposal.victims
         ],
     }  # fmt: skip
+
+
+def restart_of(one: Restart, now_s: int) -> Plain:
+    """A restart under way, or one that ended in this cycle (``outcome``)."""
+    return {
+        "id": one.address,
+        "purpose": purpose_of(one),
+        "stage": str(one.stage),
+        "text": step_of(one),
+        "for_s": max(0, now_s - one.since_s),
+        "begun_s": one.begun_s,
+        "gainer": one.gainer.job_id if one.gainer is not None else None,
+        "gpus": one.gpus,
+        "shape": one.shape._asdict() if one.shape is not None else None,
+        "lost_gpu_s": one.lost_gpu_s,
+        "outcome": one.outcome,
+        "detail": one.detail,
+    }
 
 
 def summary(result: CycleResult) -> Plain:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from slurm_ext.errors import ConfigError
+from slurm_ext.files import read_up_to
 from slurm_ext.topology.fabric import Fabric, Rates
 from slurm_ext.topology.fabric_read import read_fabric
 from slurm_ext.topology.findings import TopologyError
@@ -119,8 +120,7 @@ def in_file(path: str | Path, parse: Callable[[str], _T]) -> _T:
     """
     name = printable(str(path), 400)
     try:
-        with Path(path).open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        data = read_up_to(path, MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         what = getattr(error, "strerror", None) or str(error)
         raise TopologyError(name, 0, what, "check the path and the permissions") from None

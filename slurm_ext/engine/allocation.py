@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from slurm_ext.model.annotation import Annotation
+from slurm_ext.model.annotation import Annotation, Sensitivity
+from slurm_ext.model.goodput import Goodput
 from slurm_ext.model.job import JobKey
 
 
@@ -48,6 +49,7 @@ class Contender:
     waiting job the best to expect. ``work_left``: share of the work still to do, in (0, 1].
     ``started_s``: first start, None before it; ``since_s``: last change between running and
     waiting. ``restarts``: how often it was stopped. ``line``: place in the order of submission.
+    ``goodput``: of a job that chooses its own batch size.
     """
 
     key: JobKey
@@ -64,6 +66,7 @@ class Contender:
     since_s: int = 0
     restarts: int = 0
     annotation: Annotation = field(default_factory=Annotation)
+    goodput: Goodput | None = None
 
     @property
     def gpus_held(self) -> int:
@@ -77,6 +80,7 @@ class Contender:
 class Ended(NamedTuple):
     """A job that is over: what a policy may learn from."""
 
+    key: JobKey
     user: str
     gpus: int
     service_s: float
@@ -97,6 +101,24 @@ class Grant(NamedTuple):
         return sum(s.gpus for s in self.slices)
 
 
+@runtime_checkable
+class AtLaunch(Protocol):
+    """An allocation that, where nothing running can be changed, chooses CPUs and memory at the
+    start: GPUs as requested."""
+
+    def at_launch(self, known: Sensitivity, fair: Amount, asked: Amount) -> tuple[Amount, ...]:
+        """CPUs and memory per GPU to try, best first; the last is never less than the job can use
+        of its proportional share ``fair``."""
+        ...
+
+
+class Amount(NamedTuple):
+    """CPUs and memory per GPU; memory 0: not said."""
+
+    cpus: float
+    mem_mib: float
+
+
 class Allocation(Protocol):
     """Divides the servers among jobs; a pure function of its arguments."""
 
@@ -111,4 +133,15 @@ class Allocation(Protocol):
 
         ``jobs`` are those that run now, with their new slices.
         """
+        ...
+
+
+@runtime_checkable
+class Wakes(Protocol):
+    """An allocation whose answer may change at a moment of its own, whoever runs."""
+
+    def wake_s(
+        self, jobs: Sequence[Contender], servers: Servers, now_s: int, past: Sequence[Ended]
+    ) -> float | None:
+        """The next such moment after now; ``jobs`` as given to ``grants``."""
         ...

@@ -49,31 +49,44 @@ class Blocked:
 
     def held_back(self, demand: Demand, allowed: Allowed) -> bool:
         """Whether the demand fits into what is free, and only promises are in its way."""
-        return bool(self.promises.made or self.promises.tokens) and possible(
-            self.pool, self.pool.free, demand, allowed.nodes, allowed.required
-        )
+        return bool(
+            self.promises.made or self.promises.tokens or self.promises.bounds.tokens
+        ) and possible(self.pool, self.pool.free, demand, allowed.nodes, allowed.required)
 
-    def by(self, demand: Demand, allowed: Allowed, end_s: EpochS) -> tuple[JobKey | None, EpochS]:
-        """Whose promise a job running until ``end_s`` would break first, and when that is due."""
-        drops = self.profile.drops(end_s)
+    def by(self, view: JobView, demand: Demand, allowed: Allowed) -> tuple[JobKey | None, EpochS]:
+        """Whose promise the job would break first, and when that is due: by the planned run time,
+        else by its limit the bound of one."""
+        end_s, bounds = view.eligible_s + view.duration_s, self.promises.bounds
+        free = self.profile.window(end_s)
+        if bounds.profile is not None and possible(
+            self.pool, free, demand, allowed.nodes, allowed.required
+        ):
+            limit_end_s = view.eligible_s + self.limit_s(view)
+            at_s = self._first(bounds.profile, demand, allowed, limit_end_s)
+            return bounds.owner(at_s), at_s
+        at_s = self._first(self.profile, demand, allowed, end_s)
+        return self.promises.owner(at_s), at_s
+
+    def _first(self, profile: Profile, demand: Demand, allowed: Allowed, end_s: EpochS) -> EpochS:
+        """The first drop of a profile before ``end_s`` that a job must not run into."""
+        drops = profile.drops(end_s)
         low, high, step = 0, len(drops) - 1, 1
         # What fits until a drop only shrinks with the next: gallop, for it is mostly the first
         # ones, then search by halves.
         while low < high:
             middle = min(low + step - 1, (low + high) // 2) if step else (low + high) // 2
-            free = self.profile.window(drops[middle] + 1)
+            free = profile.window(drops[middle] + 1)
             if possible(self.pool, free, demand, allowed.nodes, allowed.required):
                 low, step = middle + 1, 2 * step
             else:
                 high, step = middle, 0
-        at_s = drops[low] if drops else self.profile.now_s
-        return self.promises.owner(at_s), at_s
+        return drops[low] if drops else profile.now_s
 
-    def why(self, view: JobView, demand: Demand, allowed: Allowed, hole_s: int) -> Reason:
+    def why(self, view: JobView, demand: Demand, allowed: Allowed) -> Reason:
         """What is in the way now, with the numbers."""
         now_s = self.profile.now_s
         if self.held_back(demand, allowed):
-            key, at_s = self.by(demand, allowed, view.eligible_s + hole_s)
+            key, at_s = self.by(view, demand, allowed)
             return reason(
                 "behind_fence", Stage.BACKFILL, f"a limit of at most {at_s - now_s} s",
                 fence_job=key.job_id if key else None, fence_in_s=at_s - now_s,

@@ -12,6 +12,7 @@ from slurm_ext.model.ledger import LedgerEntry
 from slurm_ext.model.observation import Observation
 
 from . import guard
+from .allot import Allotted, allot
 from .explain import reason
 from .forecast import forecasts
 from .frontier import exposed_free, frontier, overtaking, plugs
@@ -23,7 +24,18 @@ from .preempt import proposals
 from .promises import settled
 from .reconcile import Reconciler
 from .reserve import reservations
+from .restarting import (
+    by_job,
+    favoured,
+    in_shape,
+    keep_growth,
+    leaving,
+    tell,
+    unready,
+    with_adopted,
+)
 from .settings import Context, Memory
+from .steps import Release
 from .timeline import releases
 from .view import Aside, JobView, look_at
 
@@ -51,7 +63,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
         reservations=tuple(sorted(obs.reservations, key=attrgetter("name"))),
     )  # fmt: skip
     ctx = replace(
-        ctx, ledger=carried(obs, ctx.ledger),
+        ctx, ledger=with_adopted(obs, carried(obs, ctx.ledger), ctx.restarts),
         estimates={k: e for k, e in ctx.estimates.items() if e.sound},
     )  # fmt: skip
     occupying = [j for j in obs.jobs if j.state.occupies]
@@ -62,14 +74,20 @@ def decide(obs: Observation, ctx: Context) -> Step:
         mix=job_mix([*occupying, *(v.job for v in views)]),
     )  # fmt: skip
     before = pool.free.copy()
-    timeline = releases(occupying, obs.now_s, ctx.backfill, ctx.estimates)
-    soon = list(timeline)
+    ends = leaving(occupying, ctx.restarts, ctx.annotations, obs.now_s)
+    timeline = releases(occupying, obs.now_s, ctx.backfill, ctx.estimates, ends)
+    # Whoever could take the room of a job that is being stopped must be in our hands before.
+    soon = [*timeline, *(Release(obs.now_s, j.alloc) for j in occupying if j.key in ends)]
+    if ctx.restarts:
+        keep_growth(obs, ctx, pool, ctx.policy.placement)
     planner = Planner(obs, pool, ctx.policy, ctx.backfill, timeline,
                       ctx.guard.max_starts_per_cycle, ctx.memory.promises)  # fmt: skip
     ordered = _ordered(views, occupying, ctx, obs.now_s)
     for view, _ in ordered:
         if view.let_go:
             planner.keep_place(view)
+    allotted = allot(obs, ctx, planner, ordered, occupying, modes)
+    ordered = list(allotted.ordered)
     planner.walk([(v, terms) for v, terms in ordered if not v.let_go])
     in_order = [v for v, _ in ordered]
     can_rank = obs.controller.multifactor and ctx.levers.site_factor and ctx.levers.ladder > 0
@@ -82,6 +100,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
         obs.now_s, ctx.levers, planner.decisions, exposed, can_rank,
         limit=ctx.guard.max_patches_per_cycle, plugs=plugs(planner, in_order),
         overtaking=overtaking(planner, in_order) if ctx.levers.pin else frozenset(),
+        unready=unready(ctx.restarts),
     )  # fmt: skip
     reconciler.run(in_order, asides, occupying)
     reconciler.keep_up(ctx.ledger, in_order)
@@ -92,6 +111,8 @@ def decide(obs: Observation, ctx: Context) -> Step:
     )
     decisions = _all_decisions(planner, asides, occupying)
     _tell_bad_annotations(decisions, ctx)
+    tell(decisions, ctx.restarts, obs.now_s)
+    _tell_shapes(decisions, allotted)
     reserve, unreserve = reservations(obs, planner.fences, modes, ctx.levers)
     entries = {**reconciler.entries}
     for entry in surrendered:
@@ -110,6 +131,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
         reserve=tuple(reserve),
         unreserve=tuple(unreserve),
         preempt=proposals(obs, ctx, planner, in_order, occupying),
+        resizes=allotted.resizes,
         modes=modes,
         wake_at_s=wake_at_s,
         stats={
@@ -145,10 +167,13 @@ def _sort(obs: Observation, ctx: Context) -> tuple[list[JobView], list[Aside], l
     views: list[JobView] = []
     asides: list[Aside] = []
     surrendered: list[LedgerEntry] = []
+    restarts = by_job(ctx.restarts)
     for job in obs.jobs:
         if not job.state.pending:
             continue
         found = look_at(job, obs, ctx)
+        if isinstance(found, JobView) and restarts:
+            found = in_shape(found, restarts)
         if isinstance(found, JobView):
             why = guard.surrender(found.entry, ctx, obs.now_s)
             if why is not None and found.entry is not None:
@@ -166,7 +191,10 @@ def _ordered(
 ) -> list[tuple[JobView, tuple[Term, ...]]]:
     terms = beside(ctx.policy.ordering, running, ctx.annotations).terms(views, now_s)
     paired = list(zip(views, terms, strict=True))
-    paired.sort(key=lambda p: (*[t.value for t in p[1]], p[0].job.key))
+    first = favoured(ctx.restarts)
+    paired.sort(
+        key=lambda p: (p[0].key.job_id not in first, *[t.value for t in p[1]], p[0].job.key)
+    )
     return paired
 
 
@@ -190,6 +218,15 @@ def _tell_bad_annotations(decisions: dict[JobKey, Decision], ctx: Context) -> No
             told = reason("bad_annotation", Stage.VIEW, problem=problem)
             decision = decisions[key]
             decisions[key] = replace(decision, reasons=(*decision.reasons, told))
+
+
+def _tell_shapes(decisions: dict[JobKey, Decision], allotted: Allotted) -> None:
+    """What annotated jobs are given, after the reasons of the plan itself."""
+    told = {**allotted.told, **{r.key: r.reason for r in allotted.resizes}}
+    for key, why in told.items():
+        if key in decisions:
+            decision = decisions[key]
+            decisions[key] = replace(decision, reasons=(*decision.reasons, why))
 
 
 def _wake(planner: Planner, now_s: int) -> int | None:

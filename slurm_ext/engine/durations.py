@@ -51,12 +51,13 @@ def expected_end_s(
     default_limit_s: int,
     durations: str = "limit",
     estimate: Estimate | None = None,
+    late: str = "steps",
 ) -> EpochS:
     """When an occupying job is expected to be gone.
 
     A job past its limit is expected to go on for as long as it already has overrun: a promise that
     stood "in a minute" for ever would keep everybody else waiting. One past its prediction gets
-    the next of the growing corrections.
+    the next of the growing corrections (``late`` = ``steps``), or is taken to run to its ``limit``.
     """
     if job.state.completing:
         return now_s + OVERRUN_S
@@ -68,6 +69,8 @@ def expected_end_s(
     predicted_s = job.start_s + planned_s(None, estimate, durations, end_s - job.start_s)
     if predicted_s > now_s:
         return min(end_s, predicted_s)
+    if late == "limit":
+        return end_s
     late_s = now_s - predicted_s
     more_s = next((c for c in CORRECTIONS_S if c > late_s), end_s - predicted_s)
     return min(end_s, predicted_s + more_s)

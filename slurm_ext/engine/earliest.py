@@ -1,4 +1,4 @@
-"""The moments at which a demand fits for its whole duration, found on all nodes at once."""
+"""When a job fits for its whole duration, and where: searched on all nodes at once."""
 
 from __future__ import annotations
 
@@ -6,10 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slurm_ext.model.decision import Placement
 from slurm_ext.model.units import FOREVER_S, EpochS
 
+from .allow import Allowance
+from .policy import NodePreference
 from .pool import BoolArray, Demand, IntArray
 from .profile import Profile
+from .search import place
+from .view import JobView
+
+TRIES = 16
+"""Moments tried for a demand of units, whose search is optimistic, before it is given up."""
 
 LEVELS = 8
 """Different numbers of units a node is tested for; between them the answer is optimistic."""
@@ -32,6 +40,33 @@ class Spans:
         begun = np.searchsorted(np.sort(self.first), starts, side="right")
         over = np.searchsorted(np.sort(self.last), starts, side="left")
         return np.asarray(begun - over, dtype=np.int64)
+
+
+def earliest(
+    profile: Profile,
+    allowance: Allowance,
+    preference: NodePreference,
+    view: JobView,
+    demand: Demand,
+    planned_s: int,
+    limit_s: int,
+    after_s: EpochS,
+) -> tuple[EpochS, Placement] | None:
+    """The first moment at which the job could run to its end, and where."""
+    static = allowance.ever(view.job)
+    # Where a reservation is ahead Slurm goes by the limit: that is tried last.
+    for duration_s in dict.fromkeys((planned_s, limit_s)):
+        found, spans = moments(profile, demand, static.nodes, static.required, duration_s, after_s)
+        for start_s in found[:TRIES].tolist():
+            allowed = allowance.of(view.job, start_s, limit_s)
+            nodes = spans.at(start_s)
+            nodes = nodes[allowed.nodes[nodes]]
+            free = profile.between(start_s, start_s + planned_s, nodes)
+            placed = place(profile.pool, free, demand, allowed.nodes, preference,
+                           required=allowed.required)  # fmt: skip
+            if placed:
+                return start_s, placed[0]
+    return None
 
 
 def moments(

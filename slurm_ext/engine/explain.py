@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from slurm_ext.model.decision import Placement, Reason, Stage
 from slurm_ext.model.job import Job
 from slurm_ext.model.units import Fact
 
 from .allow import Allowed
 from .pool import Demand, Free, Pool
-from .search import fit, ring_of
+from .search import fit
+from .topology import UNKNOWN, Ring
 
 SENTENCES: Mapping[str, str] = {
     # view: not ours, or not now for Slurm itself
@@ -30,6 +33,12 @@ SENTENCES: Mapping[str, str] = {
     "limit_in_slurm": "Slurm refuses it for now: {reason}",
     "array_throttled": "{throttle} of its tasks run, as many as its own throttle allows",
     "bad_annotation": "its annotation is not used: {problem}",
+    # allocate: shapes of annotated jobs
+    "shaped": "asked {asked_gpus} GPUs, {asked_cpus} CPUs; is given {gpus} GPUs, {cpus} CPUs: "
+    "{because}",
+    "as_submitted": "stays as submitted: {because}",
+    "resize": "would come back with {gpus} in place of {held} GPUs: saves {gain_gpu_s}, costs "
+    "{cost_gpu_s} GPU-seconds",
     # place
     "fits": "fits now on {nodes}",
     "bandwidth": "its GPUs will probably reach {gbps} GB/s in a ring, {best_gbps} at best; limited "
@@ -61,6 +70,9 @@ SENTENCES: Mapping[str, str] = {
     "preempt_dear": "requeueing {victims} would start it now, but costs {cost_gpu_s} GPU-seconds "
     "and saves only {gain_gpu_s}, less than {min_gain} times that",
     "preempt_none": "no set of preemptible jobs makes room for it ({candidates} could be requeued)",
+    # restarts under way
+    "restarting": "restart {purpose}: {step}, for {for_s} s now",
+    "gets_room": "{victims} save their state and make room for it",
     # reconcile and guard
     "let_go": "let go {ago_s} s ago; Slurm has not started it yet",
     "start_budget": "the limit of {limit} starts a cycle is reached",
@@ -91,7 +103,7 @@ def reason(code: str, stage: Stage, would_change: str = "", **facts: Fact) -> Re
 
 def bandwidth(pool: Pool, placement: Placement) -> tuple[Reason, ...]:
     """The predicted ring bandwidth of a placement already taken, if anything is known of it."""
-    ring = ring_of(pool, placement, own=True)
+    ring = _ring_of(pool, placement)
     if ring is None:
         return ()
     return (
@@ -100,6 +112,23 @@ def bandwidth(pool: Pool, placement: Placement) -> tuple[Reason, ...]:
             best_gbps=round(ring.best_gbps, 1), bottleneck=ring.bottleneck or "nothing",
         ),
     )  # fmt: skip
+
+
+def _ring_of(pool: Pool, placement: Placement) -> Ring | None:
+    """Predicted ring bandwidth of a placement that is counted on its uplinks already."""
+    if pool.topology is UNKNOWN or sum(s.gpus for s in placement.shares) < 2:
+        return None
+    where = [pool.index[s.node] for s in placement.shares]
+    masks = [s.gpu_mask for s in placement.shares]
+    if len(where) == 1:
+        return pool.topology.ring_within(where[0], masks[0])
+    nodes = np.array(where, dtype=np.int64)
+    gpus = np.array([s.gpus for s in placement.shares], dtype=np.int64)
+    inside = np.array([pool.topology.score(i, m) for i, m in zip(where, masks, strict=True)])
+    crossing = dict(pool.slots.crossing)
+    for name in pool.topology.uplinks(nodes):
+        crossing[name] = crossing.get(name, 1) - 1
+    return pool.topology.ring(nodes, inside, gpus, crossing)
 
 
 def why_not_placed(pool: Pool, free: Free, job: Job, demand: Demand, allowed: Allowed) -> Reason:

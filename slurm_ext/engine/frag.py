@@ -78,12 +78,16 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Fragmentation:
-    """GPUs of usable nodes: all, free, free on nodes without any job, stranded, in fragments."""
+    """GPUs of usable nodes: all, free, free on nodes without any job, stranded, in fragments.
+
+    ``stranded_cpus``: stranded for want of CPUs, the others for want of memory.
+    """
 
     gpus: int
     free: int
     whole_nodes: int
     stranded: int
+    stranded_cpus: int
     fragments: int
     unusable: int
     per_gpu: PerGpu
@@ -147,9 +151,12 @@ def target(
 
 
 def fragmentation(
-    obs: Observation, ctx: Context, need: PerGpu, wanted: Job | None
+    obs: Observation, ctx: Context, need: PerGpu, wanted: Job | None, *, moves: bool = True
 ) -> Fragmentation:
-    """What is lost now, for ``wanted`` if there is such a job. Changes nothing, decides nothing."""
+    """What is lost now, for ``wanted`` if there is such a job. Changes nothing, decides nothing.
+
+    ``moves``: also look for the fewest moves that make room, which takes the most time.
+    """
     running = [j for j in obs.jobs if j.state.occupies]
     pool, preference = pool_of(obs, ctx), ctx.policy.placement
     allowance = Allowance(pool, obs)
@@ -187,12 +194,13 @@ def fragmentation(
         free=int(free[usable].sum()),
         whole_nodes=int(free[usable & (pool.free.jobs == 0)].sum()),
         stranded=int(stranded.sum()),
+        stranded_cpus=int(stranded[by_cpus <= by_mem].sum()),
         fragments=int(fragments.sum()),
         unusable=sum(n.gpu_count for n in obs.nodes if not n.usable),
         per_gpu=need,
         losses=tuple(losses),
         unlisted=max(0, len(order) - LISTED),
-        room=_room(obs, pool, allowance, shape, running, preference) if shape else None,
+        room=_room(obs, pool, allowance, shape, running, preference) if shape and moves else None,
     )
 
 

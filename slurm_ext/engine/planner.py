@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from functools import partial
 
 from slurm_ext.model.decision import Decision, Fence, Placement, Reason, Stage, Term, Verdict
-from slurm_ext.model.job import JobKey, NodeShare, Request
+from slurm_ext.model.job import JobKey, NodeShare
 from slurm_ext.model.observation import Observation
 from slurm_ext.model.units import EpochS
 
 from .allow import Allowance, Allowed
+from .asked import Asked, Shape
 from .blocked import Blocked
-from .earliest import moments
+from .bounds import bounds_of
+from .earliest import earliest
 from .explain import bandwidth, reason
+from .failed import Failure, Hole
 from .policy import Policy
-from .pool import Demand, Free, Pool, demand_of
+from .pool import Demand, Free, Pool
 from .profile import Profile, Token
 from .promises import Promises
 from .search import place, repeated
@@ -26,27 +29,8 @@ from .view import JobView
 
 ALTERNATIVES = 2
 
-TRIES = 16
-"""Moments tried for a demand of units, whose search is optimistic, before it is given up."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """A demand and its number within this walk: a small key for everything remembered."""
-
-    number: int
-    demand: Demand
-
-
-class Failure(NamedTuple):
-    """Why a shape does not start now, with a run time of ``hole_s`` or more.
-
-    ``hopeless``: no later start was found either. What is free only shrinks during a walk.
-    """
-
-    hole_s: int
-    hopeless: bool
-    reasons: tuple[Reason, ...]
+Taken = tuple[Profile, Token]
+"""What a start took, so that it can be given back."""
 
 
 @dataclass(slots=True)
@@ -64,13 +48,11 @@ class Planner:
     promises: Promises = field(init=False)
     allowance: Allowance = field(init=False)
     blocked: Blocked = field(init=False)
+    _asked: Asked = field(init=False)
     decisions: dict[JobKey, Decision] = field(default_factory=dict)
     fences: list[Fence] = field(default_factory=list)
     starts: int = 0
     started: list[tuple[JobView, tuple[NodeShare, ...]]] = field(default_factory=list)
-    _asked: dict[JobKey, tuple[Shape, Allowed]] = field(default_factory=dict)
-    _shapes: dict[int, Shape] = field(default_factory=dict)
-    _shape_of_value: dict[object, Shape] = field(default_factory=dict)
     _failed: dict[tuple[int, int], Failure] = field(default_factory=dict)
     _blocked_partitions: dict[str, JobKey] = field(default_factory=dict)
     _throttles: dict[int, int] = field(default_factory=dict)
@@ -80,8 +62,12 @@ class Planner:
         self.profile = Profile(self.pool, self.obs.now_s, self.timeline)
         for nodes, start_s, end_s in self.allowance.closures(self.obs.now_s):
             self.profile.close(nodes, start_s, end_s)
-        self.promises = Promises(self.profile, self.settings, self.prior)
+        self.promises = Promises(
+            self.profile, self.settings, self.prior,
+            bounds_of(self.pool, self.obs, self.allowance, self.settings),
+        )  # fmt: skip
         self.blocked = Blocked(self.pool, self.profile, self.allowance, self.promises)
+        self._asked = Asked(self.pool, self.allowance, self.settings.default_limit_s)
         for job in self.obs.jobs:
             if job.array_job_id and job.state.occupies:
                 running = self._throttles.get(job.array_job_id, 0)
@@ -89,29 +75,13 @@ class Planner:
 
     def asked(self, view: JobView) -> tuple[Shape, Allowed]:
         """What the job asks for, and where it may run if it starts when it becomes eligible."""
-        found = self._asked.get(view.key)
-        if found is None:
-            allowed = self.allowance.of(view.job, view.eligible_s, self.blocked.limit_s(view))
-            found = self._asked[view.key] = self._shape(view.job.request), allowed
-        return found
+        return self._asked.of(view)
 
     def shape(self, view: JobView) -> Shape:
-        return self.asked(view)[0]
+        return self._asked.of(view)[0]
 
     def allowed(self, view: JobView) -> Allowed:
-        return self.asked(view)[1]
-
-    def _shape(self, request: Request) -> Shape:
-        """Shared between equal requests; by identity first: hashing one is dear."""
-        found = self._shapes.get(id(request))
-        if found is None:
-            found = self._shape_of_value.get(request)
-            if found is None:
-                demand = demand_of(request, memory_counts=self.pool.memory_counts)
-                found = Shape(len(self._shape_of_value), demand)
-                self._shape_of_value[request] = found
-            self._shapes[id(request)] = found
-        return found
+        return self._asked.of(view)[1]
 
     def keep_place(self, view: JobView) -> None:
         """Reserve the place of a job let go earlier, where it is still free.
@@ -122,7 +92,8 @@ class Planner:
         entry = view.entry
         if entry is None:
             return
-        demand, allowed = self.shape(view).demand, self.allowed(view)
+        shape, allowed = self.asked(view)
+        demand = shape.demand
         nodes = allowed.nodes
         if entry.planned_nodes:
             nodes = nodes.copy()
@@ -142,15 +113,18 @@ class Planner:
     def walk(self, ordered: Sequence[tuple[JobView, tuple[Term, ...]]]) -> None:
         """Give every job of the ordered queue its one decision."""
         if self.prior:
-            self.promises.stand((v, self._usable(v)) for v, _ in ordered if v.key in self.prior)
+            self.promises.stand(
+                (v, self._usable(v, p.held_s, p.shares), self._usable(v, p.bound_s, p.bound_shares))
+                for v, _ in ordered
+                if (p := self.prior.get(v.key)) is not None
+            )
         for rank, (view, terms) in enumerate(ordered):
             self.decisions[view.key] = self._decide(view, rank, terms)
 
-    def _usable(self, view: JobView) -> bool:
-        """Whether the promised nodes may still be used at the promised time."""
-        promise = self.prior[view.key]
-        allowed = self.allowance.of(view.job, promise.held_s, self.blocked.limit_s(view)).nodes
-        where = [self.pool.index.get(s.node, -1) for s in promise.shares]
+    def _usable(self, view: JobView, start_s: EpochS, shares: tuple[NodeShare, ...]) -> bool:
+        """Whether promised nodes may still be used at the promised time."""
+        allowed = self.allowance.of(view.job, start_s, self.blocked.limit_s(view)).nodes
+        where = [self.pool.index.get(s.node, -1) for s in shares]
         return all(i >= 0 and allowed[i] for i in where)
 
     # -- one job -------------------------------------------------------------------------
@@ -159,12 +133,12 @@ class Planner:
         shape, allowed = self.asked(view)
         memo = (shape.number, allowed.number)
         failed = self._failed.get(memo)
-        hole_s = self.promises.hole_s(view)
+        hole = Hole(view.duration_s, self.blocked.limit_s(view))
         if (
             failed is not None
-            and hole_s >= failed.hole_s
+            and hole.covers(failed.hole)
             and (failed.hopeless or not self.promises.wanted)
-            and view.key not in self.promises.tokens
+            and not self.promises.stands(view.key)
             and self.settings.kind != "none"
         ):
             return Decision(view.key, _verdict_of(failed.reasons), failed.reasons, rank, terms)
@@ -178,7 +152,7 @@ class Planner:
         token, given_back = self.promises.turn(view.key)
         if given_back:
             self._failed.clear()  # its room is free again for whoever comes now
-        tasks, placements, short = self._place_tasks(view, shape.demand, allowed, hole_s)
+        tasks, placements, short = self._place_tasks(view, shape.demand, allowed, hole)
         if tasks:
             self.starts += tasks
             first = placements[0]
@@ -191,10 +165,10 @@ class Planner:
             )  # fmt: skip
         if short is not None:
             return Decision(view.key, Verdict.WAIT, (short,), rank, terms)
-        decision = self._wait(view, shape, allowed, hole_s, token)
+        decision = self._wait(view, shape, allowed, token)
         if decision.start_s is None:
             hopeless = self.promises.wanted or decision.verdict is Verdict.NEVER
-            self._failed[memo] = Failure(hole_s, hopeless, decision.reasons)
+            self._failed[memo] = Failure(hole, hopeless, decision.reasons)
         return replace(decision, rank=rank, terms=terms)
 
     def _strict_block(self, view: JobView) -> JobKey | None:
@@ -205,16 +179,31 @@ class Planner:
                 return self._blocked_partitions[name]
         return None
 
-    def _occupy(self, view: JobView, placement: Placement, duration_s: int) -> Token:
+    def _occupy(self, view: JobView, placement: Placement, duration_s: int) -> list[Taken]:
         end_s = view.eligible_s + duration_s
-        token = self.profile.add(self.obs.now_s, end_s, placement.shares, started=True)
-        self.pool.take(placement.shares)
-        self.timeline.append(Release(end_s, placement.shares))
-        self.started.append((view, placement.shares))
-        return token
+        now_s, shares = self.obs.now_s, placement.shares
+        taken = [(self.profile, self.profile.add(now_s, end_s, shares, started=True))]
+        bounds = self.promises.bounds
+        bound = bounds.started(view.eligible_s + self.blocked.limit_s(view), shares)
+        if bound is not None and bounds.profile is not None:
+            taken.append((bounds.profile, bound))
+        self.pool.take(shares)
+        self.timeline.append(Release(end_s, shares))
+        self.started.append((view, shares))
+        return taken
+
+    def _open(self, view: JobView, hole: Hole, *, due: bool) -> Free:
+        """What may be taken without putting anybody off further than allowed."""
+        limits = self.promises.bounds.window(view.eligible_s + hole.limit_s)
+        if due and limits is not None:
+            return limits
+        planned = self.profile.window(view.eligible_s + hole.planned_s)
+        if limits is None or limits is self.pool.free:  # nobody is promised more than is free now
+            return planned
+        return limits if planned is self.pool.free else planned.minimum(limits)
 
     def _place_tasks(
-        self, view: JobView, demand: Demand, allowed: Allowed, hole_s: int
+        self, view: JobView, demand: Demand, allowed: Allowed, hole: Hole
     ) -> tuple[int, list[Placement], Reason | None]:
         """Place the job, or as many tasks of an array as Slurm would start together.
 
@@ -225,18 +214,22 @@ class Planner:
             throttle = view.job.array_throttle
             return 0, [], reason("array_throttled", Stage.VIEW, throttle=throttle)
         mark = self.pool.checkpoint() if count > 1 else None
-        end_s = view.eligible_s + hole_s
-        placed, first, tokens = self._fill(
-            view, demand, allowed, count, hole_s, lambda: self.profile.window(end_s), ALTERNATIVES
-        )
+        for due in dict.fromkeys((False, count == 1 and self.promises.due(view.key))):
+            placed, first, taken = self._fill(
+                view, demand, allowed, count, hole.planned_s,
+                partial(self._open, view, hole, due=due), ALTERNATIVES,
+            )  # fmt: skip
+            if placed:
+                break
         if 0 < placed < count and self.blocked.held_back(demand, allowed):
             assert mark is not None
             self.pool.rollback(mark)
-            for token in tokens:
-                self.profile.remove(token)
-            del self.timeline[-len(tokens) :]
-            del self.started[-len(tokens) :]
-            key, _ = self.blocked.by(demand, allowed, end_s)
+            for profile, token in taken:
+                profile.remove(token)
+            steps = sum(profile is self.profile for profile, _ in taken)
+            del self.timeline[-steps:]
+            del self.started[-steps:]
+            key, _ = self.blocked.by(view, demand, allowed)
             return 0, [], reason(
                 "array_behind_fence", Stage.BACKFILL, fit=placed,
                 fence_job=key.job_id if key else None,
@@ -261,11 +254,11 @@ class Planner:
         duration_s: int,
         free_now: Callable[[], Free],
         alternatives: int = 0,
-    ) -> tuple[int, list[Placement], list[Token]]:
+    ) -> tuple[int, list[Placement], list[Taken]]:
         """Occupy room for up to ``count`` tasks: how many fit, the first one's placements, what
         was taken of the profile."""
         first: list[Placement] = []
-        placed, tokens = 0, list[Token]()
+        placed, used = 0, list[Taken]()
         while placed < count:
             free = free_now()
             found = place(
@@ -276,26 +269,32 @@ class Planner:
                 break
             first = first or found
             taken, placement = repeated(self.pool, free, demand, found[0], count - placed)
-            tokens.append(self._occupy(view, placement, duration_s))
+            used += self._occupy(view, placement, duration_s)
             placed += taken
-        return placed, first, tokens
+        return placed, first, used
 
     # -- a job that cannot start ---------------------------------------------------------
 
-    def _wait(
-        self, view: JobView, shape: Shape, allowed: Allowed, hole_s: int, token: Token | None
-    ) -> Decision:
+    def _wait(self, view: JobView, shape: Shape, allowed: Allowed, token: Token | None) -> Decision:
         never = self.blocked.never(shape.number, shape.demand, allowed)
         if never is not None:
             return Decision(view.key, Verdict.NEVER, (never,))
         for name in view.job.partitions:
             self._blocked_partitions.setdefault(name, view.key)
-        why = self.blocked.why(view, shape.demand, allowed, hole_s)
+        why = self.blocked.why(view, shape.demand, allowed)
         if not self.promises.wanted and token is None:
             return Decision(view.key, Verdict.WAIT, (why,))
-        made = self.promises.make(
-            view, token, lambda after_s: self._earliest(view, shape.demand, after_s)
-        )
+        limit_s = self.blocked.limit_s(view)
+        search = partial(
+            earliest, self.profile, self.allowance, self.policy.placement, view, shape.demand,
+            view.duration_s, limit_s,
+        )  # fmt: skip
+        bounds = self.promises.bounds.profile or self.profile
+        search_bound = partial(
+            earliest, bounds, self.allowance, self.policy.placement, view, shape.demand,
+            limit_s, limit_s,
+        )  # fmt: skip
+        made = self.promises.make(view, token, search, search_bound)
         if made is None:
             return Decision(
                 view.key, Verdict.WAIT, (why, reason("no_release_helps", Stage.BACKFILL))
@@ -308,28 +307,6 @@ class Planner:
         )  # fmt: skip
         return Decision(view.key, Verdict.WAIT, (why, fenced), placement=placement,
                         start_s=promise.start_s)  # fmt: skip
-
-    def _earliest(
-        self, view: JobView, demand: Demand, after_s: EpochS
-    ) -> tuple[EpochS, Placement] | None:
-        """The first moment at which the job could run to its end, and where."""
-        static = self.allowance.ever(view.job)
-        limit_s = self.blocked.limit_s(view)
-        # Where a reservation is ahead Slurm goes by the limit: that is tried last.
-        for duration_s in dict.fromkeys((view.duration_s, limit_s)):
-            found, spans = moments(
-                self.profile, demand, static.nodes, static.required, duration_s, after_s
-            )
-            for start_s in found[:TRIES].tolist():
-                allowed = self.allowance.of(view.job, start_s, limit_s)
-                nodes = spans.at(start_s)
-                nodes = nodes[allowed.nodes[nodes]]
-                free = self.profile.between(start_s, start_s + view.duration_s, nodes)
-                placed = place(self.pool, free, demand, allowed.nodes, self.policy.placement,
-                               required=allowed.required)  # fmt: skip
-                if placed:
-                    return start_s, placed[0]
-        return None
 
 
 def _verdict_of(reasons: tuple[Reason, ...]) -> Verdict:

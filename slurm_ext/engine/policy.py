@@ -26,6 +26,7 @@ from .parts.preemption import LostWork, RequeueCost
 if TYPE_CHECKING:
     from slurm_ext.model.annotation import Annotation
     from slurm_ext.model.job import Job, JobKey
+    from slurm_ext.model.progress import Progress
 
     from .allocation import Allocation
     from .pool import Demand, Free, Pool
@@ -82,6 +83,21 @@ class SeesRunning(Protocol):
         ...
 
 
+@runtime_checkable
+class ReadsFactors(Protocol):
+    """An ordering that may rest on Slurm's own factors, one by one (``Job.factors``)."""
+
+    @property
+    def reads_factors(self) -> bool:
+        """Whether it does as it is set up: reading them costs one more call a cycle."""
+        ...
+
+
+def reads_factors(ordering: Ordering) -> bool:
+    """Whether the jobs must come with Slurm's own factors."""
+    return isinstance(ordering, ReadsFactors) and ordering.reads_factors
+
+
 def beside(
     ordering: Ordering, running: Iterable[Job], annotations: Mapping[JobKey, Annotation]
 ) -> Ordering:
@@ -101,15 +117,22 @@ class NodePreference(Protocol):
 class SetPreference(NodePreference, Protocol):
     """Can also judge all nodes of a job together."""
 
-    def rate(self, pool: Pool, free: Free, demand: Demand, taken: Taken) -> tuple[float, ...]:
-        """Penalties of one whole placement, the first weighs most, lower is better."""
+    def rate(
+        self, pool: Pool, free: Free, demand: Demand, taken: Taken, sets: int = 1
+    ) -> list[tuple[float, ...]]:
+        """Penalties of each whole placement, the first weighs most, lower is better.
+
+        ``taken`` holds ``sets`` of them one after another, on equally many nodes each.
+        """
         ...
 
 
 class VictimCost(Protocol):
     """What requeueing one annotated running job costs."""
 
-    def cost(self, job: Job, annotation: Annotation, now_s: EpochS) -> RequeueCost: ...
+    def cost(
+        self, job: Job, annotation: Annotation, now_s: EpochS, progress: Progress | None = None
+    ) -> RequeueCost: ...
 
 
 @dataclass(frozen=True, slots=True)

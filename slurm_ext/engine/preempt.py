@@ -26,6 +26,7 @@ from .displace import Displacement, Movable, cheapest
 from .explain import reason
 from .parts.preemption import RequeueCost
 from .planner import Planner
+from .restarting import favoured
 from .settings import Context
 from .view import JobView
 
@@ -34,6 +35,13 @@ def spared(job: Job, annotation: Annotation | None, ctx: Context, now_s: EpochS)
     """Why a running job can be no victim, or nothing."""
     if annotation is None or not annotation.preemptible:
         return "not annotated as preemptible"
+    if any(one.job_id == job.job_id and one.active for one in ctx.restarts):
+        return "being restarted"
+    return immovable(job, ctx, now_s)
+
+
+def immovable(job: Job, ctx: Context, now_s: EpochS) -> str:
+    """Why a running job can not be restarted, whatever its annotation; or nothing."""
     if not job.state.running or job.state.completing:
         return "not running"
     if job.array_job_id or job.array_task_id is not None:
@@ -69,7 +77,9 @@ def proposals(
     if not ctx.preemption.enabled:
         return ()
     costs = {
-        job.key: ctx.policy.preemption.cost(job, ctx.annotations[job.key], obs.now_s)
+        job.key: ctx.policy.preemption.cost(
+            job, ctx.annotations[job.key], obs.now_s, ctx.progress.get(job.key)
+        )
         for job in running
         if not spared(job, ctx.annotations.get(job.key), ctx, obs.now_s)
     }
@@ -92,12 +102,15 @@ def _blocked(
 ) -> Iterator[tuple[JobView, Decision]]:
     """The first jobs that wait for room, in their order."""
     left = ctx.preemption.jobs
+    served = favoured(ctx.restarts)
     for view in views:
         decision = planner.decisions[view.key]
         stuck = any(r.code == "no_release_helps" for r in decision.reasons)
         if decision.verdict is not Verdict.WAIT or not (stuck or decision.start_s is not None):
             continue
         if view.annotation is not None and view.annotation.preemptible:
+            continue
+        if view.key.job_id in served:
             continue
         if not left:
             return

@@ -10,20 +10,18 @@ the first fit is taken, not the cheapest schedule).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from slurm_ext.model.decision import Placement
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.units import EpochS
 
+from .bounds import Bounds, Search
 from .durations import limit_of
 from .profile import Profile, Token
 from .settings import BackfillSettings, Kept, Promise
 from .view import JobView
-
-Search = Callable[[EpochS], tuple[EpochS, Placement] | None]
-"""The earliest start from a moment on, with nodes."""
 
 
 @dataclass(slots=True)
@@ -37,27 +35,32 @@ class Promises:
     profile: Profile
     settings: BackfillSettings
     prior: Mapping[JobKey, Promise]
+    bounds: Bounds
     made: dict[JobKey, Promise] = field(default_factory=dict)
     tokens: dict[JobKey, Token] = field(default_factory=dict)
     taken: list[Token] = field(default_factory=list)
     moved: int = 0
-    _bound_s: EpochS | None = None
 
     @property
     def wanted(self) -> bool:
         """Whether the next blocked job is to be promised a start."""
         return len(self.made) < self.settings.promised
 
-    def stand(self, views: Iterable[tuple[JobView, bool]]) -> None:
+    def stand(self, views: Iterable[tuple[JobView, bool, bool]]) -> None:
         """Keep the room of earlier promises that can still be held.
 
-        ``views`` in order, each with whether its nodes may still be used.
+        ``views`` in order, each with whether its nodes, and those of its bound, may still be used.
         """
-        for view, usable in views:
+        for view, usable, bound_usable in views:
             if len(self.tokens) >= self.settings.promised:
                 return
             promise = self.prior.get(view.key)
-            if promise is None or promise.request != view.job.request or not usable:
+            if promise is None or promise.request != view.job.request:
+                continue
+            if bound_usable:
+                limit_s = limit_of(view.job, self.settings.default_limit_s)
+                self.bounds.stand(view.key, promise, limit_s)
+            if not usable:
                 continue
             start_s = max(promise.held_s, self.profile.now_s)
             token = self.profile.planned(start_s, start_s + view.duration_s, promise.shares)
@@ -71,13 +74,28 @@ class Promises:
         token = self.tokens.pop(key, None)
         if token is not None:
             self.profile.remove(token)
+        self.bounds.give_back([key])
+        if token is not None:
             return token, True
-        if not self.tokens or self.settings.kind != "easy":
+        earlier = [k for k in self.bounds.tokens if k not in self.made]
+        if not (self.tokens or earlier) or self.settings.kind != "easy":
             return None, False
         for other in self.tokens.values():
             self.profile.remove(other)
+        self.bounds.give_back(earlier)
         self.tokens.clear()
         return None, True
+
+    def stands(self, key: JobKey) -> bool:
+        """Whether any room is kept for the job from an earlier cycle."""
+        return key in self.tokens or key in self.bounds.tokens
+
+    def due(self, key: JobKey) -> bool:
+        """Whether the job's bound is reached: then predictions keep it from its place no more."""
+        promise = self.prior.get(key)
+        if promise is None or not promise.bound_shares:
+            return False
+        return promise.bound_s <= self.profile.now_s
 
     def owner(self, held_s: EpochS) -> JobKey | None:
         """Whose room is kept from this moment on."""
@@ -87,9 +105,12 @@ class Promises:
         return next((k for k, t in self.tokens.items() if t.start_s == held_s), None)
 
     def make(
-        self, view: JobView, token: Token | None, search: Search
+        self, view: JobView, token: Token | None, search: Search, search_bound: Search
     ) -> tuple[Promise, Placement] | None:
-        """Promise a blocked job its earliest start; ``token``: the room it had until now."""
+        """Promise a blocked job its earliest start; ``token``: the room it had until now.
+
+        ``search_bound``: the same for the place that bounds its slip.
+        """
         prior = self.prior.get(view.key)
         found = search(self.profile.now_s)
         if token is not None and prior is not None and self._keeps(found, prior, token):
@@ -99,14 +120,14 @@ class Promises:
         start_s, placement = found
         first_s = prior.first_s if prior is not None else start_s
         held_s, held = self._held(view, first_s, found, prior, token, search)
-        promise = Promise(first_s, start_s, held_s, held.shares, view.job.request)
+        promise = self.bounds.keep(
+            view.key, Promise(first_s, start_s, held_s, held.shares, view.job.request), prior,
+            limit_of(view.job, self.settings.default_limit_s), search_bound,
+        )  # fmt: skip
         self.taken.append(self.profile.add(held_s, held_s + view.duration_s, held.shares))
         self.made[view.key] = promise
         if prior is not None and start_s > max(prior.start_s, self.profile.now_s):
             self.moved += 1
-        if self.settings.durations != "limit":
-            bound_s = max(held_s, first_s + self.settings.max_slip_s)
-            self._bound_s = min(bound_s, self._bound_s or bound_s)
         return promise, placement
 
     def _keeps(self, found: tuple[EpochS, Placement] | None, prior: Promise, token: Token) -> bool:
@@ -146,15 +167,6 @@ class Promises:
         """Whether it has slipped as far as anybody may put it off: limits count around it."""
         settings = self.settings
         return settings.durations != "limit" and promise.slip_s >= max(1, settings.max_slip_s)
-
-    def hole_s(self, view: JobView) -> int:
-        """Run time with which the job must fit into a hole: the planned one, but its limit if by
-        that it could put off a promise further than it may slip."""
-        if self._bound_s is None:
-            return view.duration_s
-        limit_s = limit_of(view.job, self.settings.default_limit_s)
-        crosses = view.eligible_s + limit_s > self._bound_s
-        return max(view.duration_s, limit_s) if crosses else view.duration_s
 
     # -- from cycle to cycle -------------------------------------------------------------
 

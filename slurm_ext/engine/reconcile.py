@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from slurm_ext.model.decision import Decision, JobPatch, Lever, Mode, Verdict
+from slurm_ext.model.decision import Decision, JobPatch, Lever, Mode, Shape, Verdict
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.ledger import LedgerEntry, UndoNote, with_note
+from slurm_ext.model.reshape import reshaped
 from slurm_ext.model.units import EpochS
 
 from .ladder import rungs
@@ -27,6 +28,7 @@ class Reconciler:
     ``frontier``: waiting jobs Slurm could start before the next cycle; only these are deferred.
     ``plugs``: the first blocked job of each partition; outside the frontier it must be seen.
     ``overtaking``: jobs to start that would take the room of others; held until those run.
+    ``unready``: ids of jobs on their way back into the queue, for which nothing is written yet.
     ``can_rank``: SiteFactor has an effect here (priority/multifactor).
     ``entries``: the changed ledger entries, to be committed before the patches are sent.
     ``limit``: patches at most (0: any number); what is over it is not sent and not in the ledger.
@@ -43,6 +45,7 @@ class Reconciler:
     limit: int = 0
     plugs: frozenset[JobKey] = frozenset()
     overtaking: frozenset[JobKey] = frozenset()
+    unready: frozenset[int] = frozenset()
     captured: bool = False
     dropped: int = 0
     _factors: dict[JobKey, int] = field(default_factory=dict)
@@ -92,9 +95,13 @@ class Reconciler:
     # -- one job -------------------------------------------------------------------------
 
     def _one(self, view: JobView) -> None:
+        if view.key.job_id in self.unready:
+            if view.entry is not None:  # what stood on it before must not be forgotten
+                self.entries[view.key] = view.entry
+            return
         if view.mode is Mode.OBSERVE:
             if view.entry is not None:
-                self._restore(view.job, view.entry, "mode_observe")
+                self._restore(_as_submitted(view), view.entry, "mode_observe")
             return
         decision = self.decisions[view.key]
         if (
@@ -106,8 +113,8 @@ class Reconciler:
             return  # the ordinary case in a long queue
         entry = view.entry or LedgerEntry(view.key, view.job.address)
         if view.mode is Mode.ORDER:
-            if entry.lease_until_s is not None or entry.held or entry.pinned:
-                self._restore(view.job, entry, "mode_order", keep_rank=True)
+            if entry.lease_until_s is not None or entry.held or entry.pinned or entry.shape:
+                self._restore(_as_submitted(view), entry, "mode_order", keep_rank=True)
             else:
                 self._rank_only(view, entry)
             return
@@ -124,11 +131,12 @@ class Reconciler:
         entry = self._tried(view, entry)
         pin = self._pin_for(view, entry, decision)
         in_hand = view.leased or view.held_by_us
+        shape = self._shape_for(view, entry)
         if view.key in self.overtaking:
             self._defer(view, entry, capture=True)
             return
-        if not in_hand and pin:
-            # Pins only go on a job that cannot start under our hands: take hold of it first.
+        if not in_hand and (pin or shape):
+            # Only for a job that cannot start under our hands: take hold of it first.
             self.captured = True
             self._defer(view, entry, capture=True)
             return
@@ -139,6 +147,8 @@ class Reconciler:
             pinned_at_s=self.now_s if pin else entry.pinned_at_s,
             original_required=entry.original_required if entry.pinned
             else view.job.request.required_nodes,
+            shape=view.shape or entry.shape,
+            original_shape=view.submitted if view.shape else entry.original_shape,
             released_s=self.now_s,
             planned_nodes=nodes if view.job.array_count == 1 else (),
             planned_rank=decision.rank,
@@ -150,15 +160,22 @@ class Reconciler:
             self._rank_only(view, changed)
             return
         begin_s = max(0, entry.original_begin_s)
-        after = replace(changed, lease_until_s=None, pinned=pin)
+        after = replace(changed, lease_until_s=None, pinned=pin, shape=view.shape)
         self._emit(
             view.job, changed, Lever.RELEASE,
             begin_s=(begin_s if begin_s > self.now_s else 0) if view.leased else None,
             hold=False if view.held_by_us else None,
             required_nodes=required,
+            shape=shape,
             note=note_of(after),
             why="start",
         )  # fmt: skip
+
+    def _shape_for(self, view: JobView, entry: LedgerEntry) -> Shape | None:
+        """What the job must be made to ask for before it starts; None: it does already."""
+        if view.shape is None:
+            return entry.original_shape if entry.shape is not None else None
+        return view.shape if view.shape != entry.shape else None
 
     def _tried(self, view: JobView, entry: LedgerEntry) -> LedgerEntry:
         """Count a start that Slurm did not make within the grace (an array starts bit by bit)."""
@@ -214,7 +231,7 @@ class Reconciler:
         )
         hidden = view.leased and view.key in self.plugs
         if view.held_by_us or stale_pin or hidden:
-            self._restore(view.job, entry, "not_exposed", keep_rank=True)
+            self._restore(_as_submitted(view), entry, "not_exposed", keep_rank=True)
         else:
             self._rank_only(view, entry)
 
@@ -231,6 +248,8 @@ class Reconciler:
     def _restore(self, job: Job, entry: LedgerEntry, why: str, *, keep_rank: bool = False) -> None:
         if entry.pinned and job.reason == "BadConstraints":
             entry = replace(entry, failed_starts=entry.failed_starts + 1)  # not on our nodes
+        elif entry.shape is not None and why == "limit_in_slurm":
+            entry = replace(entry, failed_starts=entry.failed_starts + 1)  # not in our shape
         after, patch = restoration(job, entry, self.now_s, why, keep_rank=keep_rank)
         if patch is not None and not self.levers.undo_notes:
             patch = replace(patch, admin_comment=None)
@@ -253,6 +272,7 @@ class Reconciler:
         begin_s: EpochS | None = None,
         hold: bool | None = None,
         required_nodes: tuple[str, ...] | None = None,
+        shape: Shape | None = None,
         note: UndoNote | None,
         why: str,
     ) -> None:
@@ -266,7 +286,7 @@ class Reconciler:
             comment = wanted if wanted != job.admin_comment else None
         patch = JobPatch(
             job.key, job.address, lever, site_factor=factor, begin_s=begin_s,
-            required_nodes=required_nodes, hold=hold, admin_comment=comment, why=why,
+            required_nodes=required_nodes, hold=hold, shape=shape, admin_comment=comment, why=why,
         )  # fmt: skip
         self._send(patch, entry)
 
@@ -277,3 +297,10 @@ class Reconciler:
         if entry is not None:
             self.entries[entry.key] = entry
         self.patches.append(patch)
+
+
+def _as_submitted(view: JobView) -> Job:
+    """The job as its user asked, whatever it was to start with."""
+    if view.submitted is None:
+        return view.job
+    return replace(view.job, request=reshaped(view.job.request, view.submitted))

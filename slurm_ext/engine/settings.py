@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from slurm_ext.model.annotation import Annotation
+from slurm_ext.model.annotation import Annotation, Speed
 from slurm_ext.model.decision import Mode
 from slurm_ext.model.estimate import Estimate
 from slurm_ext.model.job import JobKey, NodeShare, Request
 from slurm_ext.model.ledger import LedgerEntry
+from slurm_ext.model.progress import Progress
+from slurm_ext.model.restart import Restart
 from slurm_ext.model.units import EpochS
 
 from .policy import Policy
@@ -26,7 +28,9 @@ class BackfillSettings:
     the expected wait; 0: no such part).
 
     ``durations``: what holes are planned with, ``limit``, ``p50`` or ``p90`` of the estimates.
-    No job passes a promised one that could alone, by its limit, put it off beyond ``max_slip_s``.
+    ``late``: a job that outlives its estimate is taken to run on by growing ``steps``, or to its
+    ``limit``. All that pass a promised job put it off by no more than ``max_slip_s``, whatever the
+    predictions (:mod:`slurm_ext.engine.bounds`).
     ``forecast``: whether the start of every waiting job is forecast.
     """
 
@@ -34,6 +38,7 @@ class BackfillSettings:
     fences: int = 1
     default_limit_s: int = 7 * 86400
     durations: str = "limit"
+    late: str = "steps"
     depth: int = 100
     max_slip_s: int = 3600
     slack_fraction: float = 0.0
@@ -93,6 +98,24 @@ class PreemptionSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RestartSettings:
+    """What restarts are carried out; names as in section ``restart``.
+
+    ``min_gain`` is ``preemption.min_gain``, ``max_per_hour`` (of all jobs together)
+    ``guard.max_requeues_per_hour``.
+    """
+
+    enabled: bool = True
+    max_at_once: int = 4
+    max_per_job_hour: int = 2
+    keep_room_s: int = 120
+    come_back_s: int = 600
+    retry_after_s: int = 3600
+    min_gain: float = 2.0
+    max_per_hour: int = 20
+
+
+@dataclass(frozen=True, slots=True)
 class JobSettings:
     """Which jobs are ours at all."""
 
@@ -105,7 +128,8 @@ class Promise(NamedTuple):
 
     ``first_s``: what was promised first; ``start_s``: what is planned now; ``held_s``: from when
     on the ``shares`` are kept for it (later than ``start_s`` only with slack). ``request``: for
-    what it was made; a job that asks for something else is promised anew.
+    what it was made; a job that asks for something else is promised anew. ``bound_s``: by when it
+    starts if all limits hold, on the ``bound_shares``; 0 where ``start_s`` goes by limits, too.
     """
 
     first_s: EpochS
@@ -113,6 +137,8 @@ class Promise(NamedTuple):
     held_s: EpochS
     shares: tuple[NodeShare, ...]
     request: Request
+    bound_s: EpochS = 0
+    bound_shares: tuple[NodeShare, ...] = ()
 
     @property
     def slip_s(self) -> int:
@@ -153,7 +179,9 @@ class Context:
     ``annotations`` of jobs that carry a valid one; ``bad_annotations``: what is wrong with the
     others', which are plain jobs. ``attained_gpu_s``: GPU-seconds a job has had before its last
     requeue. ``topology``: links inside nodes and switches between them. ``gpu_speeds``: relative
-    speed of GPU types (1 where not named).
+    speed of GPU types (1 where not named). ``progress``: what running annotated jobs tell of
+    themselves. ``restarts``: those under way. ``curves``: speeds learned from
+    reports, of jobs whose annotation has none.
     """
 
     policy: Policy
@@ -166,6 +194,7 @@ class Context:
     levers: LeverSettings = field(default_factory=LeverSettings)
     guard: GuardSettings = field(default_factory=GuardSettings)
     preemption: PreemptionSettings = field(default_factory=PreemptionSettings)
+    restart: RestartSettings = field(default_factory=RestartSettings)
     jobs: JobSettings = field(default_factory=JobSettings)
     estimates: Mapping[JobKey, Estimate] = field(default_factory=dict)
     annotations: Mapping[JobKey, Annotation] = field(default_factory=dict)
@@ -173,6 +202,9 @@ class Context:
     attained_gpu_s: Mapping[JobKey, float] = field(default_factory=dict)
     topology: Topology = UNKNOWN
     gpu_speeds: Mapping[str, float] = field(default_factory=dict)
+    progress: Mapping[JobKey, Progress] = field(default_factory=dict)
+    restarts: tuple[Restart, ...] = ()
+    curves: Mapping[JobKey, Speed] = field(default_factory=dict)
     paused: bool = False
 
     def mode_of(self, partition: str) -> Mode:

@@ -13,6 +13,7 @@ from hostlist import expand_hostlist
 
 from slurm_ext.model.job import Job
 from slurm_ext.model.ledger import LedgerEntry, UndoNote, parse_note
+from slurm_ext.model.reshape import stands
 from slurm_ext.model.units import EpochS
 
 SAME_S = 2
@@ -34,7 +35,8 @@ def standing(entry: LedgerEntry | None, job: Job, *, notes: bool) -> LedgerEntry
         entry = replace(entry, address=job.address)
     elif note is None and not entry.marks:
         return entry
-    return _held(_pinned(_leased(entry, job, note), job, note), job, note, notes=notes)
+    entry = _shaped(_pinned(_leased(entry, job, note), job, note), job, note)
+    return _held(entry, job, note, notes=notes)
 
 
 def _from_note(job: Job, note: UndoNote) -> LedgerEntry:
@@ -48,6 +50,8 @@ def _from_note(job: Job, note: UndoNote) -> LedgerEntry:
         original_required=_names(note.original_required),
         excluded=_names(note.excluded),
         original_excluded=_names(note.original_excluded),
+        shape=note.shape,
+        original_shape=note.original_shape,
         site_factor=note.site_factor,
     )
 
@@ -78,6 +82,16 @@ def _pinned(entry: LedgerEntry, job: Job, note: UndoNote | None) -> LedgerEntry:
     if entry.excluded and set(entry.excluded) != set(job.request.excluded_nodes):
         entry = replace(entry, excluded=())
     return entry
+
+
+def _shaped(entry: LedgerEntry, job: Job, note: UndoNote | None) -> LedgerEntry:
+    claims = [(entry.shape, entry.original_shape)]
+    if note is not None:
+        claims.append((note.shape, note.original_shape))
+    for ours, before in claims:
+        if ours is not None and before is not None and stands(job.request, ours, before):
+            return replace(entry, shape=ours, original_shape=before)
+    return entry if entry.shape is None else replace(entry, shape=None, original_shape=None)
 
 
 def _held(entry: LedgerEntry, job: Job, note: UndoNote | None, *, notes: bool) -> LedgerEntry:

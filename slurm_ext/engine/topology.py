@@ -35,7 +35,12 @@ class Ring:
     @property
     def lost(self) -> float:
         """Share of the best bandwidth that is lost, 0 to 1."""
-        return max(0.0, 1.0 - self.gbps / self.best_gbps) if self.best_gbps > 0 else 0.0
+        return share_lost(self.gbps, self.best_gbps)
+
+
+def share_lost(gbps: float, best_gbps: float) -> float:
+    """Share of the best bandwidth that is lost, 0 to 1; nothing where the best is not known."""
+    return max(0.0, 1.0 - gbps / best_gbps) if best_gbps > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,16 @@ class TopologyView(Protocol):
         self, nodes: IntArray, inside: FloatArray, gpus: IntArray, crossing: Mapping[str, int]
     ) -> Ring | None:
         """The score of a placement from the bandwidth ``inside`` each node; None: unknown."""
+        ...
+
+    def ring_within(self, node: int, mask: GpuMask) -> Ring | None:
+        """The same of exactly these GPUs of one node."""
+        ...
+
+    def lost(
+        self, nodes: IntArray, inside: FloatArray, gpus: IntArray, crossing: Mapping[str, int]
+    ) -> float:
+        """``Ring.lost`` of that ring, 0 where unknown: asked of many placements."""
         ...
 
     def score(self, node: int, mask: GpuMask) -> float:
@@ -133,6 +148,14 @@ class Unknown:
         self, nodes: IntArray, inside: FloatArray, gpus: IntArray, crossing: Mapping[str, int]
     ) -> Ring | None:
         return None
+
+    def ring_within(self, node: int, mask: GpuMask) -> Ring | None:
+        return None
+
+    def lost(
+        self, nodes: IntArray, inside: FloatArray, gpus: IntArray, crossing: Mapping[str, int]
+    ) -> float:
+        return 0.0
 
     def score(self, node: int, mask: GpuMask) -> float:
         return np.inf

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from slurm_ext.model.annotation import Annotation
-from slurm_ext.model.decision import Mode, Reason, Stage
+from slurm_ext.model.decision import Mode, Reason, Shape, Stage
 from slurm_ext.model.estimate import Estimate
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.ledger import LedgerEntry
 from slurm_ext.model.observation import Observation
+from slurm_ext.model.reshape import given_back, reshaped
 from slurm_ext.model.units import EpochS
 
 from . import features
@@ -42,6 +43,8 @@ class JobView:
     keeps it waiting. ``held_by_us`` likewise for a hold. ``natural_priority``: Slurm's priority
     without our SiteFactor. ``let_go``: released by us and not yet seen running, still in grace.
     ``estimate``, ``annotation``, ``attained_gpu_s``: what else is known, as in the context.
+    ``shape``: what it is to start with, if that is not what its user asked for; then ``job`` asks
+    for that, and ``submitted`` is what the user asked for.
     """
 
     job: Job
@@ -56,6 +59,8 @@ class JobView:
     estimate: Estimate | None = None
     annotation: Annotation | None = None
     attained_gpu_s: float = 0.0
+    shape: Shape | None = None
+    submitted: Shape | None = None
     key: JobKey = field(init=False)
 
     def __post_init__(self) -> None:
@@ -85,7 +90,6 @@ def look_at(job: Job, obs: Observation, ctx: Context) -> JobView | Aside:
     foreign = _not_ours(job, ctx, entry)
     if foreign is not None:
         return Aside(job, foreign, False, entry)
-    job = _as_asked(job, entry)
     leased = entry is not None and entry.lease_until_s is not None
     held_by_us = entry is not None and entry.held
     if entry is not None and entry.deferred_since_s is not None and not (leased or held_by_us):
@@ -98,6 +102,7 @@ def look_at(job: Job, obs: Observation, ctx: Context) -> JobView | Aside:
         and not held_by_us
         and abs(obs.now_s - entry.released_s) <= ctx.levers.start_grace_s
     )
+    job = _as_asked(job, entry, let_go=let_go)
     user_begin = entry.original_begin_s if entry is not None and leased else (job.begin_s or 0)
     waiting = _ineligible(job, obs.now_s, ctx, user_begin, ours=leased or held_by_us)
     if waiting is not None:
@@ -135,11 +140,16 @@ def entry_of(job: Job, ctx: Context) -> LedgerEntry | None:
     return standing(ctx.ledger.get(job.key), job, notes=ctx.levers.undo_notes)
 
 
-def _as_asked(job: Job, entry: LedgerEntry | None) -> Job:
-    """The job with the user's own node lists instead of ours."""
-    if entry is None or not (entry.pinned or entry.excluded):
+def _as_asked(job: Job, entry: LedgerEntry | None, *, let_go: bool) -> Job:
+    """The job with the user's own node lists and shape instead of ours.
+
+    One that has been let go starts in the shape it was given.
+    """
+    if entry is None or not (entry.pinned or entry.excluded or entry.shape):
         return job
     request = job.request
+    if entry.shape is not None and entry.original_shape is not None and not let_go:
+        request = reshaped(request, given_back(request, entry.shape, entry.original_shape))
     if entry.pinned:
         request = replace(request, required_nodes=entry.original_required)
     if entry.excluded:

@@ -25,6 +25,16 @@ class Scaling:
     logical_workers: int = 0
 
 
+def gpu_counts(low: int, high: int, *, powers_of_two: bool, logical_workers: int) -> list[int]:
+    """GPU counts from ``low`` to ``high`` that the two rules allow, ascending."""
+    return [
+        n
+        for n in range(max(1, low), high + 1)
+        if (not powers_of_two or n & (n - 1) == 0)
+        and (not logical_workers or logical_workers % n == 0)
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """How the job saves its state.

@@ -36,6 +36,7 @@ class Stage(StrEnum):
 
     VIEW = "view"
     ORDER = "order"
+    ALLOCATE = "allocate"
     PLACE = "place"
     BACKFILL = "backfill"
     PREEMPT = "preempt"
@@ -187,6 +188,7 @@ class Lever(StrEnum):
     HOLD = "hold"  # scontrol hold
     RELEASE = "release"  # begin restored, pins of ours set or cleared in the same call
     RESTORE = "restore"  # everything of ours undone, the user's values back
+    SIGNAL = "signal"  # the job's own checkpoint signal
     REQUEUE = "requeue"
 
 

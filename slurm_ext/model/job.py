@@ -139,6 +139,20 @@ class NodeShare:
     cpu_ids: tuple[tuple[int, int], ...] = ()
 
 
+class SlurmFactors(NamedTuple):
+    """Slurm's own factors of a waiting job's priority, each 0 to 1 (sprio(1), normalised).
+
+    Slurm works out none whose ``PriorityWeight…`` is 0 (slurm.conf(5)): that one is 0.
+    """
+
+    age: float = 0.0
+    fair_share: float = 0.0
+    qos: float = 0.0
+    partition: float = 0.0
+    size: float = 0.0
+    association: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """One queue record: a job, one array task, or the pending rest of an array.
@@ -148,6 +162,7 @@ class Job:
     ``limit_s`` None: unlimited. ``partitions`` in the order given by the user.
     ``reason`` is the token (``Resources``), ``reason_text`` all that Slurm printed.
     ``begin_s`` is the eligible time while it is ahead (``--begin``, a lease, a requeue delay).
+    ``site_factor`` and ``factors`` None: not asked for, or not to be had.
     ``requeueable`` None: not shown. ``alloc``: what it holds now; ``ran_on``: the nodes of a job
     that has ended.
     """
@@ -166,6 +181,7 @@ class Job:
     priority: int = 0
     nice: int = 0
     site_factor: int | None = None
+    factors: SlurmFactors | None = None
     limit_s: int | None = None
     begin_s: EpochS | None = None
     start_s: EpochS | None = None

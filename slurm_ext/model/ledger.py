@@ -6,6 +6,7 @@ import re
 import zlib
 from dataclasses import dataclass
 
+from .decision import Shape
 from .job import JobKey
 from .units import EpochS
 
@@ -17,8 +18,10 @@ class LedgerEntry:
     ``lease_until_s``: the StartTime we wrote (None: no lease stands). ``original_begin_s``: the
     user's own begin time (0: none). ``hold_seen``: our hold has been observed with its note, so
     it is ours even if the note gets lost. ``pinned`` / ``excluded``: node lists we wrote in place
-    of ``original_required`` / ``original_excluded``. ``released_s``: when we let the job go;
-    ``planned_nodes`` where it should start then. ``deferred_since_s``: since when it has been
+    of ``original_required`` / ``original_excluded``. ``shape``: what it was made to ask for in
+    place of ``original_shape``, its user's request; both outlive runs and requeues.
+    ``released_s``: when we let the job go; ``planned_nodes`` where it should start then.
+    ``deferred_since_s``: since when it has been
     deferred without a break; ``deferred_s``: the spells before that, in sum. ``tasks``: array
     tasks let go together.
     ``failed_starts``: times it was let go and Slurm did not start it.
@@ -46,6 +49,8 @@ class LedgerEntry:
     tasks: int = 1
     failed_starts: int = 0
     surrendered: str = ""
+    shape: Shape | None = None
+    original_shape: Shape | None = None
 
     @property
     def marks(self) -> bool:
@@ -55,6 +60,7 @@ class LedgerEntry:
             or self.held
             or self.pinned
             or self.excluded
+            or self.shape is not None
             or self.site_factor != self.original_site_factor
         )
 
@@ -70,6 +76,8 @@ class UndoNote:
     original_required: str = ""
     excluded: str = ""
     original_excluded: str = ""
+    shape: Shape | None = None
+    original_shape: Shape | None = None
     site_factor: int = 0
 
 
@@ -77,7 +85,7 @@ MARK = "[slurm_ext;"
 """What every note begins with: a cheap test before the real one."""
 
 _NOTE = re.compile(r" ?\[slurm_ext;([^\s\[\]]*);crc:([0-9a-f]{8})\]")
-_FIELDS = ("lease", "begin", "held", "pin", "req", "exc", "oexc", "sf")
+_FIELDS = ("lease", "begin", "held", "pin", "req", "exc", "oexc", "shape", "oshape", "sf")
 _PLAIN = re.compile(r"[0-9A-Za-z_.,-]*")
 _ESCAPED = re.compile(r"%([0-9a-f]{2,6})\.")
 
@@ -97,6 +105,8 @@ def render_note(note: UndoNote) -> str:
         note.original_required,
         note.excluded,
         note.original_excluded,
+        _shape_text(note.shape),
+        _shape_text(note.original_shape),
         str(note.site_factor),
     )
     text = ";".join(f"{k}:{_escape(v)}" for k, v in zip(_FIELDS, values, strict=True) if v)
@@ -142,10 +152,20 @@ def _read(text: str) -> UndoNote | None:
             original_required=_unescape(values.get("req", "")),
             excluded=_unescape(values.get("exc", "")),
             original_excluded=_unescape(values.get("oexc", "")),
+            shape=_shape(values.get("shape", "")),
+            original_shape=_shape(values.get("oshape", "")),
             site_factor=int(values.get("sf", "0")),
         )
-    except ValueError:
+    except (ValueError, TypeError):  # TypeError: not the numbers of a shape
         return None
+
+
+def _shape_text(shape: Shape | None) -> str:
+    return "" if shape is None else ".".join(str(number) for number in shape)
+
+
+def _shape(text: str) -> Shape | None:
+    return Shape(*map(int, text.split("."))) if text else None
 
 
 def _is_whole(found: re.Match[str]) -> bool:

@@ -61,7 +61,9 @@ def _read(hint: Any, data: Any) -> Any:
         return hint(**{k: _read(hints[k], v) for k, v in known.items()})
     if isinstance(hint, type) and issubclass(hint, tuple):  # a named tuple
         kinds = list(_hints(hint).values())
-        return hint(*(_read(h, v) for h, v in zip(kinds, data, strict=True)))
+        if len(data) > len(kinds):
+            raise ValueError(f"{len(data)} values for {len(kinds)} fields")
+        return hint(*(_read(h, v) for h, v in zip(kinds, data, strict=False)))
     if hint is float and isinstance(data, int) and not isinstance(data, bool):
         return float(data)
     if isinstance(data, int) and abs(data) >= 1 << 62 and not isinstance(data, bool):

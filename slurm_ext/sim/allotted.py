@@ -6,31 +6,32 @@ The policy's ``allocation`` part is asked after all that happens in one second, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import ceil
-from time import perf_counter
 
-from slurm_ext.engine.allocation import Allocation, Ended, Grant, Servers
+from slurm_ext.engine.allocation import Allocation, Ended, Grant, Servers, Wakes
 from slurm_ext.model.job import JobKey
 
-from .cluster import ClusterSpec
+from .cluster import Cluster, ClusterSpec
+from .direct import Direct
 from .errors import SimulationError
-from .events import EventQueue, Kind
+from .events import Kind
 from .foresee import Foresight
+from .links import Part, Places
 from .live import NEGLIGIBLE_S, Live
-from .outcome import JobOutcome, SimResult
 from .physics import Physics, StopCost
 from .workload import TraceJob, Workload
 
 
-class AllotDriver:
+class AllotDriver(Direct):
     """One run of a workload under a policy's allocation part.
 
     ``round_s``: decisions that often only, from ``round_start_s`` on; 0: at every event.
     ``stamp_rounds``: an end in the middle of a round counts, and frees its GPUs, at the end of the
     round, as in simulators that step by rounds. ``cost``: of stopping a job or changing what it
     holds. ``foresight``: what run times are predicted with; else jobs are taken to run as long as
-    their limits.
+    their limits. ``make``: makes the jobs, of a kind of their own perhaps.
+    ``links``: what the place costs.
     """
 
     def __init__(
@@ -45,82 +46,42 @@ class AllotDriver:
         round_start_s: int = 0,
         stamp_rounds: bool = False,
         foresight: Foresight | None = None,
+        make: Callable[..., Live] = Live,
+        links: Places | None = None,
         label: str = "",
     ) -> None:
-        self.workload = workload
+        super().__init__(workload, round_s, round_start_s, label)
         self.foresight = foresight
         self.allocation = allocation
         self.physics = physics
         self.cost = cost
-        self.round_s = round_s
-        self.round_start_s = round_start_s
         self.stamp_rounds = stamp_rounds and round_s > 0
-        self.label = label
-        self.events = EventQueue()
-        self.decisions = 0
-        nodes = [(f"{g.prefix}{i}", g) for g in spec.groups for i in range(1, g.count + 1)]
-        self.names = tuple(name for name, _ in nodes)
+        self._make = make
+        self.links = links
+        nodes = [g for g in spec.groups for _ in range(g.count)]
+        self.names = Cluster(spec).names
+        self._types = tuple(g.gpu_type for g in nodes)
         self.servers = Servers(
-            tuple(g.gpus for _, g in nodes),
-            tuple(g.cpus for _, g in nodes),
-            tuple(g.mem_mib for _, g in nodes),
+            tuple(g.gpus for g in nodes),
+            tuple(g.cpus for g in nodes),
+            tuple(g.mem_mib for g in nodes),
         )
         self._live: dict[JobKey, Live] = {}
         self._past: list[Ended] = []
-        self._outcomes: list[JobOutcome] = []
-        self._due_s: int | None = None
         self._submitted = 0
-        for job in workload.jobs:
-            self.events.post(job.submit_s, Kind.SUBMIT, job)
 
-    def run(self, progress: Callable[[int, int], None] | None = None) -> SimResult:
-        """Until every job has ended.
+    def _finish(self, subject: tuple[Live, int]) -> bool:
+        job, run = subject
+        if job.run != run:
+            return False
+        self._end(job)
+        return True
 
-        :raises SimulationError: jobs wait that nothing will ever start, or more is granted than
-            there is.
-        """
-        began = perf_counter()
-        total, every = len(self.workload.jobs), max(1, len(self.workload.jobs) // 200)
-        while len(self.events):
-            self._step()
-            if progress is not None and len(self._outcomes) % every == 0:
-                progress(len(self._outcomes), total)
-        if self._live:
-            waiting = sorted(k.job_id for k in self._live)[:5]
-            raise SimulationError(f"{len(self._live)} jobs never ended, such as {waiting}")
-        return SimResult(
-            label=self.label,
-            gpus=self.servers.total_gpus,
-            jobs=tuple(sorted(self._outcomes, key=lambda o: o.spec.job_id)),
-            events=self.events.taken,
-            wall_s=perf_counter() - began,
-            counters={"decisions": self.decisions},
-        )
+    def _unfinished(self) -> Iterable[JobKey]:
+        return self._live
 
-    def _step(self) -> None:
-        now_s, kind, subject = self.events.take()
-        if kind is Kind.DAEMON:
-            if self._due_s == now_s:
-                self._due_s = None
-                self._decide(now_s)
-            return
-        if kind is Kind.SUBMIT:
-            self._submit(subject)
-        else:
-            job, run = subject
-            if job.run != run:
-                return
-            self._end(job)
-        self._review(now_s)
-
-    def _review(self, at_s: int) -> None:
-        """Have the policy decide at this time, or at the next round after it."""
-        if self.round_s:
-            rounds = -(-(at_s - self.round_start_s) // self.round_s)
-            at_s = self.round_start_s + max(0, rounds) * self.round_s
-        if self._due_s is None or at_s < self._due_s:
-            self._due_s = at_s
-            self.events.post(at_s, Kind.DAEMON)
+    def _gpus(self) -> int:
+        return self.servers.total_gpus
 
     def _submit(self, spec: TraceJob) -> None:
         now_s = self.events.now_s
@@ -128,7 +89,7 @@ class AllotDriver:
         if key in self._live:
             raise SimulationError(f"job id {spec.job_id} submitted twice")
         work_s = self.physics.work_s(spec)
-        self._live[key] = Live(
+        self._live[key] = self._make(
             spec, key, self._submitted, work_s, self._expected_s(spec),
             self.physics.annotation(spec), self.physics.first_speed(spec),
             updated_s=now_s, since_s=now_s,
@@ -152,7 +113,7 @@ class AllotDriver:
         job.run += 1
         if self.foresight is not None:
             self.foresight.ended(job.spec)
-        self._past.append(Ended(job.spec.user, job.spec.gpus, job.spec.run_s))
+        self._past.append(Ended(job.key, job.spec.user, job.spec.gpus, job.spec.run_s))
         self._outcomes.append(job.outcome(now_s))
 
     def _decide(self, now_s: int) -> None:
@@ -173,6 +134,8 @@ class AllotDriver:
         self._check(grants)
         for job in jobs:
             self._give(job, grants.get(job.key))
+        if self.links is not None:
+            self._respeed(self.links, [j for j in jobs if j.gpus])
         running = [j.contender() for j in jobs if j.gpus]
         if self.round_s:
             if running or grants:
@@ -181,6 +144,10 @@ class AllotDriver:
         wait_s = self.allocation.review_in_s(running, self._past)
         if wait_s is not None:
             self._review(now_s + max(1, ceil(wait_s)))
+        if isinstance(self.allocation, Wakes):
+            wake_s = self.allocation.wake_s(contenders, self.servers, now_s, self._past)
+            if wake_s is not None:
+                self._review(max(now_s + 1, ceil(wake_s)))
 
     def _check(self, grants: dict[JobKey, Grant]) -> None:
         """No server may be given away twice."""
@@ -212,16 +179,16 @@ class AllotDriver:
         if job.slices and moved:
             self._stop(job)
         if slices and moved:
-            if job.started_s is None:
-                job.started_s = now_s
-            else:
-                job.pause_s = self.cost.restart(job.spec)
             job.last_start_s = now_s
             job.nodes = tuple(self.names[s.server] for s in slices)
         if bool(slices) != bool(job.slices):
             job.since_s = now_s
         job.slices, job.active, job.run = slices, active, job.run + 1
         job.gpus = sum(s.gpus for s in slices)
+        if slices and moved:
+            job.placed(self.cost.restart(job.spec))
+            if job.started_s is None:
+                job.started_s = now_s
         if not slices:
             job.speed = self.physics.first_speed(job.spec)
             return
@@ -230,6 +197,20 @@ class AllotDriver:
             raise SimulationError(f"job {job.spec.job_id} does not advance on {job.gpus} GPUs")
         if not self.stamp_rounds:
             self.events.post(max(job.due_s(), now_s), Kind.END, (job, job.run))
+
+    def _respeed(self, links: Places, jobs: list[Live]) -> None:
+        """Where jobs lie now, and with whom they share uplinks."""
+        speeds = links.speeds([
+            (j.spec, [Part(self.names[s.server], self._types[s.server], s.gpus) for s in j.slices])
+            for j in jobs
+        ])  # fmt: skip
+        for job, place_speed in zip(jobs, speeds, strict=True):
+            plain = self.physics.speed(job.spec, job.slices, job.active or job.gpus)
+            speed = plain * place_speed
+            if speed != job.speed:
+                job.speed, job.run = speed, job.run + 1
+                if not self.stamp_rounds:
+                    self.events.post(max(job.due_s(), self.events.now_s), Kind.END, (job, job.run))
 
     def _stop(self, job: Live) -> None:
         """Account for a run cut short."""

@@ -23,7 +23,7 @@ from .record import SimJob
 def backfill_pass(core: SlurmCore) -> int:
     """Test the queue in priority order; returns the number of jobs started."""
     now_s, settings = core.events.now_s, core.settings
-    plans = _Plans(len(core.cluster.names))
+    plans = _Plans(len(core.cluster.names), int(settings.bf_resolution_s > 1))
     future = _Future(core)
     failed: dict[int, int] = {}  # shape -> shortest limit that did not fit: no longer one will
     limit = settings.plans or settings.bf_max_job_test
@@ -59,14 +59,20 @@ def _plan(core: SlurmCore, job: SimJob, plans: _Plans, future: _Future) -> None:
         allowed = core.allowed(job, start_s) & ~plans.reserved(crossing)
         shares = pick(core.cluster, free, job.demand, allowed, job.required)
         if shares is not None:
-            plans.add(start_s, start_s + job.limit_s, core, shares)
+            step_s = core.settings.bf_resolution_s  # both ends are rounded down (22.05)
+            from_s = start_s // step_s * step_s
+            to_s = (start_s + job.limit_s) // step_s * step_s
+            plans.add(from_s, to_s, core, shares)
             return
 
 
 class _Plans:
-    """Planned starts: (start, end, nodes)."""
+    """Planned starts: (start, end, nodes). A job ends ``apart_s`` before a plan begins; 1 as in
+    sched/backfill (22.05), where both ends belong to a plan.
+    """
 
-    def __init__(self, nodes: int) -> None:
+    def __init__(self, nodes: int, apart_s: int) -> None:
+        self._apart_s = apart_s
         self._none = np.zeros(nodes, dtype=np.bool_)
         self._windows: list[tuple[int, int]] = []
         self._nodes: list[BoolArray] = []
@@ -88,7 +94,9 @@ class _Plans:
         if not self._windows:
             return ()
         return tuple(
-            i for i, (from_s, to_s) in enumerate(self._windows) if from_s < end_s and to_s > start_s
+            i
+            for i, (from_s, to_s) in enumerate(self._windows)
+            if from_s < end_s + self._apart_s and to_s > start_s
         )
 
     def reserved(self, plans: tuple[int, ...]) -> BoolArray:

@@ -19,7 +19,13 @@ from .errors import SimulationError, TraceError
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
-_GROUP = re.compile(r"(\d+)x(\d+)(?::([A-Za-z0-9_.-]+))?(?:/(\d+))?(?:/(\d+))?")
+MOST_NODES = 100_000
+"""Nodes of a cluster, or GPUs of a pool, at most: beyond any real one, and slow."""
+
+MOST_GPUS = 256
+"""GPUs of a node at most (MIG slices included)."""
+
+_GROUP = re.compile(r"(\d{1,9})x(\d{1,9})(?::([A-Za-z0-9_.-]+))?(?:/(\d{1,9}))?(?:/(\d{1,9}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +65,7 @@ class ClusterSpec:
         :raises TraceError: anything else.
         """
         head, _, tail = text.partition(":")
-        if head == "pool" and tail.isdigit() and int(tail):
+        if head == "pool" and tail.isdigit() and 0 < int(tail) <= MOST_NODES:
             return cls.count_only(int(tail))
         groups = []
         for position, part in enumerate(text.split(",")):
@@ -75,7 +81,21 @@ class ClusterSpec:
             if found[5]:
                 group = replace(group, mem_mib=1024 * int(found[5]))
             groups.append(group)
+        nodes, gpus = sum(g.count for g in groups), max(g.gpus for g in groups)
+        if nodes > MOST_NODES or gpus > MOST_GPUS:
+            raise TraceError(
+                f"cluster {text!r}: {nodes} nodes, up to {gpus} GPUs each; at most "
+                f"{MOST_NODES} and {MOST_GPUS}"
+            )
         return cls(tuple(groups))
+
+    @property
+    def nodes(self) -> int:
+        return sum(g.count for g in self.groups)
+
+    @property
+    def cpus(self) -> int:
+        return sum(g.count * g.cpus for g in self.groups)
 
     @property
     def gpus(self) -> int:

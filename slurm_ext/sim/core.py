@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from slurm_ext.engine.pool import Demand, demand_of
 from slurm_ext.model.job import BaseState, JobKey, NodeShare, Request
+from slurm_ext.model.ledger import UndoNote, with_note
 from slurm_ext.model.observation import Reservation
 from slurm_ext.model.units import EpochS
 
@@ -53,7 +54,7 @@ class SlurmCore:
             request=request,
             demand=demand,
             limit_s=spec.limit_s or self.settings.default_limit_s,
-            base_priority=TOP_PRIORITY - self._submitted,
+            base_priority=TOP_PRIORITY + self._priority(request),
             remaining_s=spec.run_s,
         )
         if spec.job_id in self.jobs or spec.job_id in self.ended:
@@ -62,9 +63,17 @@ class SlurmCore:
         self.jobs[spec.job_id] = job
         if self.settings.submit_lease_s:
             job.begin_s = now_s + self.settings.submit_lease_s
+            job.admin_comment = with_note("", UndoNote(lease_until_s=job.begin_s))
         self.line_up(job)
         self.wake(self.settings.submit_delay_s)
         return job
+
+    def _priority(self, request: Request) -> int:
+        """By size, as priority/multifactor (22.05) counts it, ids break ties; or by submission."""
+        weight, spec = self.settings.size_weight, self.cluster.spec
+        if not weight:
+            return -self._submitted
+        return int(weight * (request.nodes_min / spec.nodes + request.cpus / spec.cpus) / 2)
 
     def _shape(self, spec: TraceJob) -> tuple[Request, Demand]:
         """Request and demand, shared between jobs that ask the same."""

@@ -20,10 +20,10 @@ _TEXTS = {"gpu_type", "user", "partition", "model", "state", "speed", "source_id
 def philly(lines: Iterable[str]) -> Iterator[Parsed]:
     """Microsoft Philly (Jeon et al., ATC 2019): submit, duration, num_gpus, user, state."""
     need = ("job_id", "submit", "duration", "num_gpus")
-    return _table(lines, need, lambda row, ordinal: TraceJob(
+    return table(lines, need, lambda row, ordinal: TraceJob(
         job_id=ordinal,
-        submit_s=_seconds(row["submit"]),
-        run_s=_seconds(row["duration"]),
+        submit_s=seconds(row["submit"]),
+        run_s=seconds(row["duration"]),
         gpus=int(row["num_gpus"]),
         user=row.get("user") or "",
         state=row.get("state") or "COMPLETED",
@@ -34,10 +34,10 @@ def philly(lines: Iterable[str]) -> Iterator[Parsed]:
 def itp(lines: Iterable[str]) -> Iterator[Parsed]:
     """Microsoft ITP as published with ElasticFlow (ASPLOS 2023): no users, no limits."""
     need = ("job_id", "submission_time", "duration", "num_gpu")
-    return _table(lines, need, lambda row, ordinal: TraceJob(
+    return table(lines, need, lambda row, ordinal: TraceJob(
         job_id=ordinal,
-        submit_s=_seconds(row["submission_time"]),
-        run_s=_seconds(row["duration"]),
+        submit_s=seconds(row["submission_time"]),
+        run_s=seconds(row["duration"]),
         gpus=int(row["num_gpu"]),
         source_id=row["job_id"],
     ))  # fmt: skip
@@ -49,7 +49,7 @@ def synergy(lines: Iterable[str]) -> Iterator[Parsed]:
     Arrivals are cut to whole seconds; the order of the ids keeps their order.
     """
     head = "id,model,arrival,iterations,gpus"
-    for line, parsed in _table([head, *lines], tuple(head.split(",")), _synergy_job):
+    for line, parsed in table([head, *lines], tuple(head.split(",")), _synergy_job):
         yield line - 1, parsed  # the head line is ours: the file's own lines begin with 1
 
 
@@ -59,7 +59,7 @@ def _synergy_job(row: Row, ordinal: int) -> TraceJob:
         raise ValueError(f"model {model!r} has no known iteration time")
     return TraceJob(
         job_id=ordinal,
-        submit_s=_seconds(row["arrival"]),
+        submit_s=seconds(row["arrival"]),
         run_s=max(1, round(int(row["iterations"]) * PROFILES[model].iteration_s)),
         gpus=int(row["gpus"]),
         model=model,
@@ -70,7 +70,7 @@ def _synergy_job(row: Row, ordinal: int) -> TraceJob:
 
 def own(lines: Iterable[str]) -> Iterator[Parsed]:
     """The internal format as a table, as ``write`` makes it; columns left out have defaults."""
-    return _table(lines, ("job_id", "submit_s", "run_s", "gpus"), _own_job)
+    return table(lines, ("job_id", "submit_s", "run_s", "gpus"), _own_job)
 
 
 def _own_job(row: Row, ordinal: int) -> TraceJob:
@@ -81,7 +81,7 @@ def _own_job(row: Row, ordinal: int) -> TraceJob:
             if text:
                 values[name] = text
         elif text:
-            values[name] = _seconds(text)
+            values[name] = float(text) if name == "comm" else seconds(text)
     return TraceJob(**values)  # type: ignore[arg-type]
 
 
@@ -91,14 +91,18 @@ def to_row(job: TraceJob) -> list[str]:
     return ["" if value is None else str(value) for value in values]
 
 
-def _seconds(text: str) -> int:
+def seconds(text: str) -> int:
+    """Whole seconds of a number; what comes after the point is cut off.
+
+    :raises ValueError: not a number, or absurdly large.
+    """
     value = float(text)
     if value != value or abs(value) > 1e15:
         raise ValueError(f"{text!r} is not a time")
     return int(value)
 
 
-def _table(
+def table(
     lines: Iterable[str], need: tuple[str, ...], make: Callable[[Row, int], TraceJob]
 ) -> Iterator[Parsed]:
     """Rows made into jobs; jobs are numbered from 1 in file order, bad rows by file line."""

@@ -44,7 +44,10 @@ class UserMean:
 
 
 class LastTwo:
-    """Mean of a user's two last ended jobs (Tsafrir, Etsion, Feitelson 2007)."""
+    """Mean of a user's two last ended jobs; before there are two, nothing is known.
+
+    Tsafrir, Etsion, Feitelson, IEEE TPDS 18(6), 2007.
+    """
 
     def __init__(self) -> None:
         self._last: dict[str, list[int]] = {}
@@ -53,8 +56,8 @@ class LastTwo:
         self._last[job.user] = [*self._last.get(job.user, [])[-1:], job.run_s]
 
     def estimate(self, job: TraceJob) -> Estimate | None:
-        last = self._last.get(job.user)
-        return _point(job, sum(last) / len(last), len(last), "user") if last else None
+        last = self._last.get(job.user, [])
+        return _point(job, sum(last) / 2, 2, "user") if len(last) == 2 else None
 
 
 def _point(job: TraceJob, mean_s: float, count: int, level: str) -> Estimate:

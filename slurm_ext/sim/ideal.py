@@ -7,9 +7,9 @@ In a pool of one node (``ClusterSpec.count_only``) this is the count-only mode o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from time import perf_counter
+from math import ceil
 
 from slurm_ext.engine.cycle import decide
 from slurm_ext.engine.settings import Context
@@ -19,10 +19,12 @@ from slurm_ext.model.job import BaseState, Job, JobKey, JobState, NodeShare, Req
 from slurm_ext.model.observation import Controller, Observation
 
 from .cluster import Cluster, ClusterSpec
+from .direct import Direct
 from .errors import SimulationError
-from .events import EventQueue, Kind
+from .events import Kind
 from .foresee import Foresight
-from .outcome import JobOutcome, SimResult
+from .links import Part, Places
+from .outcome import JobOutcome
 from .shortcut import Shortcut
 from .workload import TraceJob, Workload, request_of
 
@@ -32,21 +34,32 @@ _RUNNING = JobState(BaseState.RUNNING)
 
 @dataclass(slots=True)
 class _Run:
-    """A started job."""
+    """A started job; ``left_s`` of its work are still to do, ``number`` counts its speeds."""
 
     spec: TraceJob
     start_s: int
     shares: tuple[NodeShare, ...]
+    left_s: float
+    updated_s: int
+    speed: float = 1.0
+    number: int = 0
+
+    def advance(self, now_s: int) -> None:
+        self.left_s -= (now_s - self.updated_s) * self.speed
+        self.updated_s = now_s
 
 
-class IdealDriver:
+class IdealDriver(Direct):
     """One run of a workload under a policy; ``context.mode`` is of no importance here.
 
+    With ``guard.max_starts_per_cycle`` a decision that used it up is followed by another at once.
+
     ``kill``: a job is ended at its limit, as Slurm does; else it runs to its true end and is taken
-    to end within a minute once it is late (``engine.durations.OVERRUN_S``). ``round_s``: decisions
-    at multiples of this only, 0: whenever something has changed. ``foresight``: gives jobs
+    to end within a minute once it is late (``engine.durations.OVERRUN_S``). That a job outlives
+    what was expected of it is seen at the next event. ``round_s``: decisions at multiples of this
+    only, 0: whenever something has changed. ``foresight``: gives jobs
     estimates of their run times when they are submitted. ``fast``: jobs that all fit are placed by
-    the engine's search alone (``shortcut``).
+    the engine's search alone (``shortcut``). ``links``: what the place costs.
     """
 
     def __init__(
@@ -59,23 +72,21 @@ class IdealDriver:
         round_s: int = 0,
         foresight: Foresight | None = None,
         fast: bool = False,
+        links: Places | None = None,
         label: str = "",
     ) -> None:
-        self.workload = workload
+        label = label or f"ideal {context.policy.name} {context.backfill.kind}"
+        super().__init__(workload, round_s, 0, label)
         self.cluster = Cluster(spec)
-        self.label = label or f"ideal {context.policy.name} {context.backfill.kind}"
         # Observe: nothing is reconciled, the plan itself is what is wanted.
         backfill = replace(context.backfill, forecast=False)
         self.context = replace(context, mode=Mode.OBSERVE, partition_modes={}, backfill=backfill)
         self.memory = self.context.memory
         self.kill = kill
-        self.round_s = round_s
         self.foresight = foresight
         self.fast = fast
+        self.links = links
         self._estimates: dict[JobKey, Estimate] = {}
-        self.events = EventQueue()
-        self.decisions = 0
-        self._due = False
         self._controller = Controller(
             (22, 5, 8), "sim",
             {"prioritytype": "priority/multifactor", "selecttypeparameters": "CR_CORE_MEMORY"},
@@ -86,48 +97,12 @@ class IdealDriver:
         self._pending: dict[JobKey, Job] = {}
         self._running: dict[JobKey, Job] = {}
         self._runs: dict[JobKey, _Run] = {}
-        self._outcomes: list[JobOutcome] = []
-        for job in workload.jobs:
-            self.events.post(job.submit_s, Kind.SUBMIT, job)
 
-    def run(self, progress: Callable[[int, int], None] | None = None) -> SimResult:
-        """Until every job has ended.
+    def _unfinished(self) -> Iterable[JobKey]:
+        return self._pending
 
-        :raises SimulationError: jobs wait that nothing will ever start.
-        """
-        began = perf_counter()
-        total, every = len(self.workload.jobs), max(1, len(self.workload.jobs) // 200)
-        while len(self.events):
-            self._step()
-            if progress is not None and len(self._outcomes) % every == 0:
-                progress(len(self._outcomes), total)
-        if self._pending:
-            waiting = sorted(k.job_id for k in self._pending)[:5]
-            raise SimulationError(f"{len(self._pending)} jobs never started, such as {waiting}")
-        return SimResult(
-            label=self.label,
-            gpus=self.cluster.spec.gpus,
-            jobs=tuple(sorted(self._outcomes, key=lambda o: o.spec.job_id)),
-            events=self.events.taken,
-            wall_s=perf_counter() - began,
-            counters={"cycles": self.decisions},
-        )
-
-    def _step(self) -> None:
-        now_s, kind, subject = self.events.take()
-        if kind is Kind.DAEMON:  # sorts after all else of its second
-            self._due = False
-            if self._pending:
-                self._decide()
-            return
-        if kind is Kind.SUBMIT:
-            self._submit(subject)
-        else:
-            self._end(subject)
-        if not self._due:
-            self._due = True
-            step_s = self.round_s or 1
-            self.events.post(-(-now_s // step_s) * step_s, Kind.DAEMON)
+    def _gpus(self) -> int:
+        return self.cluster.spec.gpus
 
     def _submit(self, spec: TraceJob) -> None:
         key = JobKey(spec.job_id, spec.submit_s)
@@ -157,14 +132,43 @@ class IdealDriver:
             self._requests[key] = request_of(spec, self.cluster.spec.node_size(spec.gpu_type))
         return self._requests[key]
 
-    def _decide(self) -> None:
+    def _decide(self, now_s: int) -> None:
+        if self._pending:
+            self._start_some(now_s)
+        if self.links is not None:
+            self._respeed(self.links, now_s)
+
+    def _respeed(self, links: Places, now_s: int) -> None:
+        """Jobs come and go on the uplinks of others."""
+        runs = list(self._runs.items())
+        speeds = links.speeds(
+            [
+                (run.spec, [Part(s.node, s.gpu_type, s.gpus, s.gpu_mask) for s in run.shares])
+                for _, run in runs
+            ]
+        )
+        for (key, run), speed in zip(runs, speeds, strict=True):
+            if speed != run.speed:
+                run.advance(now_s)
+                run.speed = speed
+                run.number += 1
+                self._post_end(key, run)
+
+    def _post_end(self, key: JobKey, run: _Run) -> None:
+        end_s = run.updated_s + ceil(max(0.0, run.left_s) / run.speed - 1e-6)
+        limit_s = self._running[key].limit_s
+        if self.kill and limit_s is not None:
+            end_s = min(end_s, run.start_s + limit_s)
+        self.events.post(max(end_s, self.events.now_s), Kind.END, (key, run.number))
+
+    def _start_some(self, now_s: int) -> None:
         self.decisions += 1
         if self.fast and (places := self._shortcut.find(self._pending.values())):
             for key, shares in places.items():
                 self._start(key, shares)
             return
         obs = Observation(
-            now_s=self.events.now_s,
+            now_s=now_s,
             controller=self._controller,
             jobs=(*self._running.values(), *self._pending.values()),
             nodes=self.cluster.records(),
@@ -173,11 +177,15 @@ class IdealDriver:
         context = replace(self.context, memory=self.memory, estimates=self._estimates)
         step = decide(obs, context)
         plan, self.memory = step.plan, step.memory
+        started = 0
         for key in plan.order:
             decision = plan.decisions[key]
             if decision.verdict is Verdict.START:
                 assert decision.placement is not None
                 self._start(key, decision.placement.shares)
+                started += 1
+        if started and started == self.context.guard.max_starts_per_cycle:
+            self._review(now_s)  # there may be more in the same second
 
     def _start(self, key: JobKey, planned: tuple[NodeShare, ...]) -> None:
         now_s, spec = self.events.now_s, self._specs[key]
@@ -192,21 +200,21 @@ class IdealDriver:
             end_s=None if limit_s is None else now_s + limit_s,
             alloc=shares,
         )
-        self._runs[key] = _Run(spec, now_s, shares)
-        stays_s = spec.run_s
-        if self.kill and limit_s is not None:
-            stays_s = min(stays_s, limit_s)
-        self.events.post(now_s + stays_s, Kind.END, key)
+        self._runs[key] = _Run(spec, now_s, shares, float(spec.run_s), now_s)
+        self._post_end(key, self._runs[key])
 
-    def _end(self, key: JobKey) -> None:
+    def _finish(self, subject: tuple[JobKey, int]) -> bool:
+        key, number = subject
+        if key not in self._runs or self._runs[key].number != number:
+            return False
         run = self._runs.pop(key)
+        run.advance(self.events.now_s)
         if self.foresight is not None:
             self.foresight.ended(run.spec)
             self._estimates.pop(key, None)
         del self._running[key]
         self.cluster.give(run.shares)
         self._shortcut.change(run.shares, +1)
-        whole = self.events.now_s - run.start_s == run.spec.run_s
         self._outcomes.append(
             JobOutcome(
                 spec=run.spec,
@@ -214,6 +222,7 @@ class IdealDriver:
                 start_s=run.start_s,
                 end_s=self.events.now_s,
                 nodes=tuple(s.node for s in run.shares),
-                state="COMPLETED" if whole else "TIMEOUT",
+                state="COMPLETED" if run.left_s <= 1e-6 else "TIMEOUT",
             )
         )
+        return True

@@ -66,6 +66,11 @@ class Live:
         self.pause_s -= paused_s
         self.left_s -= physics.done_s(self.spec, passed_s - paused_s, self.speed)
 
+    def placed(self, restart_s: int) -> None:
+        """It holds other GPUs than before; ``restart_s``: what a restart costs it."""
+        if self.started_s is not None:
+            self.pause_s = float(restart_s)
+
     def note_span(self, now_s: int) -> None:
         """What it held since the last change becomes part of its past."""
         if self.gpus and now_s > self.last_change_s:

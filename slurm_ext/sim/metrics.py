@@ -29,7 +29,8 @@ SLOWDOWN_FLOOR_S = 10
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Figures of one run. ``killed``: ended at their limit. ``lost_gpu_h``: work done twice.
+    """Figures of one run. ``killed``: ended at their limit. ``deadlines``: jobs that have one, of
+    which ``missed`` ended later or were killed. ``lost_gpu_h``: work done twice.
 
     ``ftf_worst``, ``ftf_unfair``: worst finish-time fairness, share of jobs above 1.05.
     """
@@ -47,6 +48,8 @@ class Metrics:
     makespan_s: float
     utilisation: float
     killed: int
+    deadlines: int
+    missed: int
     restarts: int
     lost_gpu_h: float
     stranded_gpu_h: float
@@ -76,6 +79,8 @@ def measure(result: SimResult) -> Metrics:
     gpus = np.array([o.spec.gpus for o in jobs], dtype=np.float64)
     jct = end - submit
     wait = jct - run
+    deadline = np.array([o.spec.deadline_s for o in jobs], dtype=np.float64)
+    with_deadline = deadline > 0
     makespan = float(end.max() - submit.min())
     course = series(result)
     idle = result.gpus - course.used
@@ -99,6 +104,8 @@ def measure(result: SimResult) -> Metrics:
         makespan_s=makespan,
         utilisation=float((gpus * run).sum() / (result.gpus * makespan)) if makespan else 0.0,
         killed=int(cut.sum()),
+        deadlines=int(with_deadline.sum()),
+        missed=int((with_deadline & (cut | (end > deadline))).sum()),
         restarts=sum(o.restarts for o in jobs),
         lost_gpu_h=sum(o.lost_s * o.spec.gpus for o in jobs) / 3600,
         stranded_gpu_h=stranded / 3600,

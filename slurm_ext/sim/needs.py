@@ -15,18 +15,29 @@ FIELDS: dict[str, tuple[str, Callable[[TraceJob], bool], str]] = {
     "checkpoints": ("checkpoint_s", lambda j: j.checkpoint_s > 0, "--lossless lets all jobs save"),
     "users": ("user", lambda j: bool(j.user), "a trace with users"),
     "speed": ("speed", lambda j: bool(j.speed), "speeds by GPU count, such as 1:1 2:1.8 4:3.1"),
+    "goodput": ("speed", lambda j: bool(j.speed), "or --training with measured tables"),
     "models": ("model", lambda j: bool(j.model), "model names with known sensitivity"),
 }
 """Need -> field of the workload, what it must be, and the remedy. ``priority`` is always met."""
 
 
-def check(policy: Policy, workload: Workload, *, lossless: bool = False) -> None:
+BY_TABLES = frozenset({"speed", "goodput", "durations"})
+"""Needs that measured tables of the applications meet."""
+
+
+def check(
+    policy: Policy, workload: Workload, *, lossless: bool = False, trained: bool = False
+) -> None:
     """Refuse a workload in which no job has what the policy needs.
+
+    ``lossless``: jobs are told to save. ``trained``: they run by measured tables.
 
     :raises TraceError: with the name of the field, and the remedy.
     """
     for need in policy.needs:
         if need not in FIELDS or (need == "checkpoints" and lossless):
+            continue
+        if trained and need in BY_TABLES:
             continue
         name, present, remedy = FIELDS[need]
         if not any(present(job) for job in workload.jobs):

@@ -13,6 +13,9 @@ from slurm_ext.model.annotation import Annotation, Checkpoint, Scaling, Speed
 
 from .workload import TraceJob
 
+HEAVY = 0.1
+"""Share of the run time for bringing GPUs together from which on a user would call it heavy."""
+
 
 class Physics(Protocol):
     """Speed of jobs. ``speed``: work done per second, as requested = 1."""
@@ -60,11 +63,12 @@ class Declared:
 
     def annotation(self, job: TraceJob) -> Annotation:
         checkpoint = Checkpoint(interval_s=job.checkpoint_s, restart_s=job.restart_s)
+        talks = ("heavy" if job.comm >= HEAVY else "light") if job.comm else ""
         if not job.speed:
-            return Annotation(checkpoint=checkpoint, family=job.model)
+            return Annotation(checkpoint=checkpoint, family=job.model, communication=talks)
         curve = curve_of(job.speed)
         scaling = Scaling("elastic", curve.table[0][0], curve.table[-1][0])
-        return Annotation(scaling, checkpoint, curve, family=job.model)
+        return Annotation(scaling, checkpoint, curve, family=job.model, communication=talks)
 
 
 @cache

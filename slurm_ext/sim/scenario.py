@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 from slurm_ext.engine.settings import BackfillSettings, Context, GuardSettings, LeverSettings
+from slurm_ext.engine.topology import UNKNOWN
 from slurm_ext.model.decision import Mode
 from slurm_ext.policies import get
+from slurm_ext.topology.site import SiteTopology
 
 from . import needs
 from .allotted import AllotDriver
-from .cluster import ClusterSpec
+from .cluster import Cluster, ClusterSpec
 from .errors import TraceError
 from .foresee import FORESIGHTS
 from .ideal import IdealDriver
+from .links import Links, Places
 from .outcome import SimResult
 from .physics import Declared, Physics, StopCost
 from .sensitivity import TwoSpeeds
 from .settings import SlurmSettings
 from .simulate import Simulation
+from .sitelinks import SiteLinks
+from .training import tables
+from .training.job import Measured, TrainingJob
 from .workload import TraceJob, Workload
 
 DRIVERS = ("stock", "observe", "order", "enforce", "ideal")
@@ -46,7 +54,11 @@ class Scenario:
     multiples of ``round_s`` only (-1: as the policy has it; from ``round_start_s`` on), see
     :data:`DURATIONS`, the price of stopping a job, ends counted at the end of their round.
     ``fast``: place jobs that all fit without a whole decision. ``parameters``: of the policy.
-    ``physics``: how fast jobs run.
+    ``late``, ``max_slip_s``: with ``durations``, as in ``BackfillSettings``. ``one_start``: a
+    decision of ``ideal`` starts one job at most, and is followed by another at once.
+    ``physics``: how fast jobs run. ``training``: folder of measured tables by which jobs with a
+    batch size run instead, in rounds. ``links``: what the place costs, for ``ideal`` only;
+    ``topology``: the same by links and switches, which placement sees, too.
     """
 
     driver: str = "ideal"
@@ -54,12 +66,18 @@ class Scenario:
     backfill: str = "easy"
     round_s: int = -1
     durations: str = "limit"
+    late: str = "steps"
+    max_slip_s: int = 3600
+    one_start: bool = False
     cost: StopCost = field(default_factory=StopCost)
     stamp_rounds: bool = False
     round_start_s: int = 0
     fast: bool = False
     parameters: Mapping[str, object] = field(default_factory=dict)
     physics: Physics = field(default_factory=Declared)
+    training: Path | None = None
+    links: Links | None = None
+    topology: SiteTopology | None = None
     slurm: SlurmSettings = field(default_factory=SlurmSettings)
     levers: LeverSettings = field(default_factory=LeverSettings)
     guard: GuardSettings = field(default_factory=GuardSettings)
@@ -84,11 +102,16 @@ class Scenario:
         return Context(
             policy=get(self.policy).with_parameters(self.parameters),
             mode=mode,
+            topology=self.topology or UNKNOWN,
+            gpu_speeds=self.links.gpu_speeds if self.links is not None else {},
             backfill=BackfillSettings(
-                kind=self.backfill, durations="limit" if self.durations == "limit" else "p50"
+                kind=self.backfill,
+                durations="limit" if self.durations == "limit" else "p50",
+                late=self.late,
+                max_slip_s=self.max_slip_s,
             ),
             levers=self.levers,
-            guard=self.guard,
+            guard=replace(self.guard, max_starts_per_cycle=1) if self.one_start else self.guard,
         )
 
 
@@ -107,6 +130,9 @@ def run(
     impossible = [why for job in workload.jobs if (why := never_fits(job, spec))]
     if impossible:
         raise TraceError("\n".join([f"{len(impossible)} jobs can never run", *impossible[:20]]))
+    if scenario.driver != "ideal" and (scenario.links or scenario.topology):
+        what = "--links, --gpu-speeds, --preset, --topology"
+        raise TraceError(f"{what}: not with driver {scenario.driver}, only ideal")
     if scenario.driver == "ideal":
         return _ideal(scenario, workload, spec).run(progress)
     context = None if scenario.driver == "stock" else scenario.context()
@@ -119,18 +145,62 @@ def _ideal(scenario: Scenario, workload: Workload, spec: ClusterSpec) -> IdealDr
     policy = context.policy
     if scenario.durations not in DURATIONS:
         raise TraceError(f"durations {scenario.durations!r}: one of {', '.join(DURATIONS)}")
-    needs.check(policy, workload, lossless=scenario.cost.lossless)
+    trained = scenario.training is not None
+    needs.check(policy, workload, lossless=scenario.cost.lossless, trained=trained)
     foresight = FORESIGHTS[scenario.durations]() if scenario.durations != "limit" else None
     round_s = policy.round_s if scenario.round_s < 0 else scenario.round_s
     if policy.allocation is None:
         return IdealDriver(
             workload, spec, context, kill=scenario.slurm.kill, round_s=round_s,
-            foresight=foresight, fast=scenario.fast, label=scenario.label,
+            foresight=foresight, fast=scenario.fast, links=_links(scenario, spec),
+            label=scenario.label,
         )  # fmt: skip
+    if scenario.training is not None:
+        return _trained(scenario, scenario.training, workload, spec)
     return AllotDriver(
         workload, spec, policy.allocation, scenario.physics, scenario.cost, round_s=round_s,
         round_start_s=scenario.round_start_s, stamp_rounds=scenario.stamp_rounds,
-        foresight=foresight, label=scenario.label,
+        foresight=foresight, links=_links(scenario, spec), label=scenario.label,
+    )  # fmt: skip
+
+
+def _links(scenario: Scenario, spec: ClusterSpec) -> Places | None:
+    if scenario.links is None and scenario.topology is None:
+        return None
+    links = replace(scenario.links or Links(), node_gpus=spec.node_size())
+    if scenario.topology is None:
+        return links
+    return SiteLinks(scenario.topology, links, Cluster(spec).records())
+
+
+TRAINING_ROUND_S = 60
+"""Training jobs are looked at that often if neither policy nor user says otherwise."""
+
+
+def _trained(
+    scenario: Scenario, folder: Path, workload: Workload, spec: ClusterSpec
+) -> AllotDriver:
+    """Jobs by measured tables under a policy's allocation part."""
+    policy, apps = scenario.context().policy, tables.load(folder)
+    assert policy.allocation is not None
+    missing = [j for j in workload.jobs if not j.batch or j.model not in apps]
+    if missing:
+        raise TraceError(
+            f"--training: job {missing[0].job_id} has no batch size, or no tables for "
+            f"{missing[0].model!r}; known: {', '.join(apps)}"
+        )
+    adapts = "goodput" in policy.needs
+    node_gpus = spec.node_size()
+
+    def make(job: TraceJob, *args: Any, **more: Any) -> TrainingJob:
+        return TrainingJob(
+            job, *args, app=apps[job.model], adapts=adapts, node_gpus=node_gpus, **more
+        )
+
+    round_s = scenario.round_s if scenario.round_s > 0 else policy.round_s or TRAINING_ROUND_S
+    return AllotDriver(
+        workload, spec, policy.allocation, Measured(), scenario.cost, round_s=round_s,
+        round_start_s=scenario.round_start_s, stamp_rounds=True, make=make, label=scenario.label,
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ class SlurmSettings:
     end on SIGTERM, ``kill_wait_s`` at most. ``epilog_s``: nodes are unclean that long after an end.
     ``kill``: time limits are enforced. ``submit_lease_s``: begin time stamped by job_submit.lua.
     ``requeue_delay_s``: credential lifetime, which a requeued job waits out, and one second more.
+    ``size_weight``: PriorityWeightJobSize, larger jobs first; without it jobs go by submission.
     """
 
     sched_interval_s: int = 60
@@ -36,6 +37,7 @@ class SlurmSettings:
     kill: bool = True
     submit_lease_s: int = 0
     requeue_delay_s: int = 120
+    size_weight: int = 0
     default_limit_s: int = 7 * 86_400
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from slurm_ext.model.decision import JobPatch, ReservationSpec
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.observation import Controller, Observation, Reservation
+from slurm_ext.model.restart import JobSignal
 from slurm_ext.slurm.port import Outcome
 
 from .core import SlurmCore
@@ -93,6 +94,8 @@ class SimSlurm:
                 self._apply_text(job, patch)
                 return Outcome(patch.key, True)
             return Outcome(patch.key, False, True, "Job is no longer pending execution")
+        if patch.shape is not None:
+            return Outcome(patch.key, False, False, "the simulated Slurm changes no shapes")
         unknown = [n for n in (*(patch.required_nodes or ()), *(patch.excluded_nodes or ()))
                    if n not in self._core.cluster.index]  # fmt: skip
         if unknown:
@@ -123,7 +126,9 @@ class SimSlurm:
             job.admin_comment = patch.admin_comment
         job.seen = None
 
-    def requeue(self, addresses: Sequence[tuple[JobKey, str]]) -> tuple[Outcome, ...]:
+    def requeue(
+        self, addresses: Sequence[tuple[JobKey, str]], *, failed: bool = False
+    ) -> tuple[Outcome, ...]:
         outcomes = []
         for key, _ in addresses:
             self._called("requeue")
@@ -134,6 +139,14 @@ class SimSlurm:
             self._core.requeue(job)
             outcomes.append(Outcome(key, True))
         return tuple(outcomes)
+
+    def signal(self, signals: Sequence[JobSignal]) -> tuple[Outcome, ...]:
+        """Simulated jobs save nothing on a signal; what a requeue loses is counted there."""
+        self._called("signal")
+        return tuple(Outcome(one.key, one.key.job_id in self._core.jobs) for one in signals)
+
+    def workdirs(self, job_ids: Sequence[int]) -> Mapping[int, str]:
+        return {}
 
     def reserve(self, spec: ReservationSpec) -> Outcome:
         self._called("create_reservation")
@@ -164,4 +177,5 @@ def _only_text(patch: JobPatch) -> bool:
         and patch.hold is None
         and patch.required_nodes is None
         and patch.excluded_nodes is None
+        and patch.shape is None
     )

@@ -6,26 +6,45 @@ import csv
 import gzip
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from . import csvtraces, slurmdump, swf
+from . import csvtraces, published, slurmdump, swf
 from .errors import TraceError
 from .physics import curve_of
 from .sensitivity import PROFILES
+from .training import tables
+from .training import trace as training_trace
 from .workload import BadRow, TraceJob, Workload
 
 Parser = Callable[[Iterable[str]], Iterator[tuple[int, TraceJob | str]]]
 OnBad = Literal["skip", "stop"]
+
+POLLUX = "pollux"
+"""Needs the measured tables of its applications."""
 
 FORMATS: dict[str, Parser] = {
     "swf": swf.parse,
     "philly": csvtraces.philly,
     "itp": csvtraces.itp,
     "synergy": csvtraces.synergy,
+    "helios": published.helios,
+    "acme": published.acme,
+    "pai2020": published.pai_2020,
+    "pai2023": published.pai_2023,
     "csv": csvtraces.own,
     "sacct": slurmdump.parse,
 }
+
+KINDS = (*FORMATS, POLLUX)
+"""Names of all formats."""
+
+MARKS = {
+    "submit_s": "csv", "submission_time": "itp", "num_gpus": "philly", "num_replicas": POLLUX,
+    "scheduled_time": "pai2023", "inst_num": "pai2020",
+}  # fmt: skip
+"""A column that only this format has."""
 
 DEMO = Path(__file__).with_name("demo.csv")
 """A generated workload: ``sim generate --jobs 300 --cluster 4x8 --seed 5``."""
@@ -40,10 +59,12 @@ def read(
     *,
     max_gpus: int | None = None,
     on_bad: OnBad = "skip",
+    training: Path | None = None,
 ) -> Workload:
     """A trace file (``.gz`` too; ``demo``: the one that comes with the package).
 
-    ``kind`` empty: guessed from name and head line.
+    ``kind`` empty: guessed from name and head line. ``training``: the folder of measured tables
+    that the format ``pollux`` takes its run times from.
 
     Rows that cannot be (not a number, negative times, no run time, no GPUs, more than
     ``max_gpus``, an id twice) are left out and listed in ``Workload.bad``.
@@ -57,12 +78,11 @@ def read(
     except (OSError, UnicodeDecodeError, EOFError, zlib.error) as error:
         raise TraceError(f"{path}: {error}") from error
     kind = kind or _guess(path, lines)
-    if kind not in FORMATS:
-        raise TraceError(f"unknown trace format {kind!r}; known: {', '.join(FORMATS)}")
+    parse = _parser(kind, training)
     jobs: list[TraceJob] = []
     bad: list[BadRow] = []
     seen: set[int] = set()
-    for number, parsed in FORMATS[kind](lines):
+    for number, parsed in parse(lines):
         if isinstance(parsed, str):
             bad.append(BadRow(number, parsed))
             continue
@@ -81,6 +101,16 @@ def read(
     return Workload.of(path.name, jobs, bad)
 
 
+def _parser(kind: str, training: Path | None) -> Parser:
+    if kind in FORMATS:
+        return FORMATS[kind]
+    if kind != POLLUX:
+        raise TraceError(f"unknown trace format {kind!r}; known: {', '.join(KINDS)}")
+    if training is None:
+        raise TraceError("format pollux has no run times: --training names the measured tables")
+    return partial(training_trace.parse, apps=tables.load(training))
+
+
 def problem(job: TraceJob, max_gpus: int | None = None) -> str:
     """Why a job cannot be, or nothing."""
     if job.submit_s < 0:
@@ -91,6 +121,8 @@ def problem(job: TraceJob, max_gpus: int | None = None) -> str:
         return f"{job.gpus} GPUs"
     if max_gpus is not None and job.gpus > max_gpus:
         return f"{job.gpus} GPUs, the cluster has {max_gpus}"
+    if not 0 <= job.comm < 1:
+        return f"comm {job.comm}: from 0 to below 1"
     if job.limit_s is not None and job.limit_s <= 0:
         return f"time limit {job.limit_s}"
     if job.speed:
@@ -129,12 +161,13 @@ def _guess(path: Path, lines: list[str]) -> str:
     if ".swf" in path.suffixes:
         return "swf"
     head = lines[0].strip().split(",") if lines else []
-    marks = {"submit_s": "csv", "submission_time": "itp", "num_gpus": "philly"}
-    for column, kind in marks.items():
+    if {"gpu_num", "submit_time"} <= set(head):
+        return "acme" if "type" in head else "helios"
+    for column, kind in MARKS.items():
         if column in head:
             return kind
     if {"submit", "state"} <= {h.lower() for h in "".join(lines[:1]).strip().split("|")}:
         return "sacct"
     if len(head) == 5 and head[1] in PROFILES:
         return "synergy"
-    raise TraceError(f"{path}: unknown format; name one of {', '.join(FORMATS)}")
+    raise TraceError(f"{path}: unknown format; name one of {', '.join(KINDS)}")

@@ -16,6 +16,9 @@
 | ``restart_s`` | seconds a restart costs before work goes on |
 | ``speed`` | progress by GPU count, as in ``1:1 2:1.8 4:3.1``; empty: cannot change its size |
 | ``iterations`` | of training in all, 0: not known |
+| ``batch`` | samples of a step over all GPUs, 0: not known |
+| ``comm`` | share of the run time in which GPUs are brought together, 0 to below 1 |
+| ``deadline_s`` | by when it should have ended, seconds since the start of the trace, 0: none |
 | ``source_id`` | the id in the trace |
 """
 
@@ -51,6 +54,9 @@ class TraceJob:
     restart_s: int = 0
     speed: str = ""
     iterations: int = 0
+    batch: int = 0
+    deadline_s: int = 0
+    comm: float = 0.0
     source_id: str = ""
 
 

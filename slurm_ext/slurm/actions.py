@@ -6,13 +6,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slurm_ext.model.decision import JobPatch, ReservationSpec
-from slurm_ext.model.job import Job
+from slurm_ext.model.decision import JobPatch, ReservationSpec, Shape
+from slurm_ext.model.job import Job, Request
+from slurm_ext.model.reshape import shape_of, unshapeable
+from slurm_ext.model.restart import JobSignal
 from slurm_ext.slurm.batch import safe_word
 from slurm_ext.slurm.hosts import fold
 from slurm_ext.slurm.times import stamp
 
 RESERVATION_PREFIX = "slurm_ext_"
+SIGNALS = frozenset({"USR1", "USR2", "TERM", "INT", "HUP"})
 _ADDRESS = re.compile(r"\d{1,10}(?:[_+]\d{1,10})?", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 _NODES = re.compile(r"[A-Za-z0-9_.,\[\]-]*", re.ASCII)
@@ -72,10 +75,48 @@ def start_guard(job: Job) -> str | None:
     return f"Partition={job.partitions[0]},"
 
 
-def patch_commands(patch: JobPatch, guard: str | None) -> tuple[Command, ...]:
+def shape_words(shape: Shape, request: Request) -> tuple[str, ...]:
+    """What turns the request into that shape, in one update; only what differs.
+
+    GPUs are named as the job named them. NumCPUs alone would leave the CPUs of a task as they
+    were, and beside ``--cpus-per-gpu`` make a job that never starts (22.05).
+
+    :raises ValueError: Slurm cannot do that to this request.
+    """
+    why = unshapeable(request, shape)
+    if why:
+        raise ValueError(f"cannot be reshaped: {why}")
+    now, words = shape_of(request), []
+    if shape.nodes != now.nodes:
+        words.append(f"NumNodes={shape.nodes}-{shape.nodes}")  # one number sets the minimum only
+    if shape.tasks != now.tasks:
+        words.append(f"NumTasks={shape.tasks}")
+    if request.gpus_per_node and shape.gpus_per_node != now.gpus_per_node:
+        words.append(f"Gres={_gpu_words(request)}:{shape.gpus_per_node}")
+    if not request.gpus_per_node and request.gpus_total and shape.gpus != now.gpus:
+        # "gres/gpu:N" is accepted and shown on 22.05, but the old number is allocated.
+        words.append(f"TresPerJob=gres:{_gpu_words(request)}:{shape.gpus}")
+    if (shape.cpus, shape.tasks) != (now.cpus, now.tasks):
+        words += [f"CPUsPerTask={shape.cpus // shape.tasks}", f"NumCPUs={shape.cpus}"]
+    if shape.mem_node_mib not in (0, now.mem_node_mib):
+        words.append(f"MinMemoryNode={shape.mem_node_mib}")
+    return tuple(words)
+
+
+def _gpu_words(request: Request) -> str:
+    if request.gpu_type and not _NAME.fullmatch(request.gpu_type):
+        raise ValueError(f"not a GPU type: {request.gpu_type!r}")
+    return f"gpu:{request.gpu_type}" if request.gpu_type else "gpu"
+
+
+def patch_commands(
+    patch: JobPatch, guard: str | None, request: Request | None = None
+) -> tuple[Command, ...]:
     """The commands of one patch: update, then hold or release; values are absolute.
 
-    Raises ValueError for an address or node list that is not one.
+    ``request``: what the job asks for at this moment, needed for another shape.
+
+    :raises ValueError: an address or node list that is not one, or a shape that cannot be.
     """
     error = address_error(patch.address)
     if error:
@@ -91,6 +132,10 @@ def patch_commands(patch: JobPatch, guard: str | None) -> tuple[Command, ...]:
     ):
         if nodes is not None:
             words.append(f"{keyword}={_node_list(nodes)}")
+    if patch.shape is not None:
+        if request is None:
+            raise ValueError("cannot be reshaped: the job was not seen")
+        words += shape_words(patch.shape, request)
     if patch.admin_comment is not None:
         words.append(f"AdminComment={patch.admin_comment}")
     commands: list[Command] = []
@@ -109,6 +154,20 @@ def _node_list(nodes: Sequence[str]) -> str:
     if not _NODES.fullmatch(folded):
         raise ValueError(f"not a node list: {folded!r}")
     return folded
+
+
+def signal_words(one: JobSignal) -> tuple[str, ...]:
+    """The words of ``scancel --signal``; ``--state`` keeps it from a job that waits again.
+
+    Raises ValueError for an address that is none, and for a signal that is not one of
+    :data:`SIGNALS` (scancel(1): KILL would end the job).
+    """
+    if error := address_error(one.address):
+        raise ValueError(error)
+    if one.signal not in SIGNALS or one.to not in ("batch", "steps"):
+        raise ValueError(f"not a checkpoint signal: {one.signal!r} to {one.to!r}")
+    to = ("--batch",) if one.to == "batch" else ()
+    return ("scancel", f"--signal={one.signal}", *to, "--state=RUNNING", one.address)
 
 
 def reservation_words(spec: ReservationSpec) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import Literal
 from slurm_ext.model.decision import JobPatch, ReservationSpec
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.observation import Controller, Observation
+from slurm_ext.model.restart import JobSignal
 from slurm_ext.slurm.crosscheck import differences
 from slurm_ext.slurm.json_reader import JsonReader
 from slurm_ext.slurm.port import Outcome
@@ -78,9 +79,19 @@ class CliSlurm:
         self._text.forget(patch.key.job_id for patch in patches)
         return self._writer.patch(patches)
 
-    def requeue(self, addresses: Sequence[tuple[JobKey, str]]) -> tuple[Outcome, ...]:
+    def requeue(
+        self, addresses: Sequence[tuple[JobKey, str]], *, failed: bool = False
+    ) -> tuple[Outcome, ...]:
         """``scontrol requeue Incomplete``."""
-        return self._writer.requeue(addresses)
+        return self._writer.requeue(addresses, failed=failed)
+
+    def signal(self, signals: Sequence[JobSignal]) -> tuple[Outcome, ...]:
+        """``scancel --signal``."""
+        return self._writer.signal(signals)
+
+    def workdirs(self, job_ids: Sequence[int]) -> Mapping[int, str]:
+        """The directories jobs were submitted from (``squeue``)."""
+        return self._text.workdirs(job_ids)
 
     def reserve(self, spec: ReservationSpec) -> Outcome:
         """``scontrol create reservation``; whole minutes, rounded up."""

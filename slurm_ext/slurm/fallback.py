@@ -11,6 +11,7 @@ from slurm_ext.errors import SlurmCommandError, SlurmExtError, SlurmUnavailableE
 from slurm_ext.model.decision import JobPatch, ReservationSpec
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.observation import Controller, Observation
+from slurm_ext.model.restart import JobSignal
 from slurm_ext.slurm.deadline import Deadline
 from slurm_ext.slurm.port import Outcome, SlurmPort
 
@@ -144,9 +145,19 @@ class Fallback:
         """Write job differences."""
         return self._current.adapter.patch(patches)
 
-    def requeue(self, addresses: Sequence[tuple[JobKey, str]]) -> tuple[Outcome, ...]:
+    def requeue(
+        self, addresses: Sequence[tuple[JobKey, str]], *, failed: bool = False
+    ) -> tuple[Outcome, ...]:
         """Requeue what runs."""
-        return self._current.adapter.requeue(addresses)
+        return self._current.adapter.requeue(addresses, failed=failed)
+
+    def signal(self, signals: Sequence[JobSignal]) -> tuple[Outcome, ...]:
+        """Signal what runs."""
+        return self._current.adapter.signal(signals)
+
+    def workdirs(self, job_ids: Sequence[int]) -> Mapping[int, str]:
+        """Directories jobs were submitted from."""
+        return self._current.adapter.workdirs(job_ids)
 
     def reserve(self, spec: ReservationSpec) -> Outcome:
         """Create a reservation of ours."""

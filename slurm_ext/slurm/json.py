@@ -147,6 +147,7 @@ def _raw_request(record: dict[str, Any], state: JobState) -> RawRequest:
         contiguous=record.get("contiguous") is True,
         switches=integer(switches),
         core_spec=integer(record.get("core_spec")) > 0,
+        segment=integer(record.get("segment_size")),  # shown from 25.11 on, not in text
         tasks_per_gpu=integer(per_gpu),
         sockets_per_node=integer(record.get("sockets_per_node")),
         tmp_disk=integer(record.get("minimum_tmp_disk_per_node")) > 0,

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from slurm_ext.errors import SlurmCommandError
@@ -22,6 +22,7 @@ from slurm_ext.model.observation import (
 from slurm_ext.model.units import EpochS
 from slurm_ext.slurm import json_nodes, text
 from slurm_ext.slurm.json import parse_jobs, reports
+from slurm_ext.slurm.priorities import NONE, Priorities, read_priorities
 from slurm_ext.slurm.reader import with_reservations
 from slurm_ext.slurm.run import Runner, escape
 from slurm_ext.slurm.shares import Doubts, check_masks, unexplained
@@ -31,7 +32,7 @@ _FIRST_SCONTROL_JSON = (23, 2)
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What one look has read, before it is put together. ``factors``: SiteFactor by job id."""
+    """What one look has read, before it is put together."""
 
     controller: Controller
     now_s: EpochS
@@ -40,7 +41,7 @@ class Parts:
     partitions: list[Partition]
     reservations: list[Reservation]
     problems: list[Problem]
-    factors: Mapping[int, int]
+    priorities: Priorities
 
 
 def assemble(parts: Parts, doubts: Doubts) -> Observation:
@@ -52,10 +53,8 @@ def assemble(parts: Parts, doubts: Doubts) -> Observation:
     by_name = {one.name: one for one in nodes}
     found: list[Problem] = []
     jobs = [check_masks(job, by_name, found) if job.alloc else job for job in jobs]
-    jobs = [
-        replace(job, site_factor=parts.factors[job.job_id]) if job.job_id in parts.factors else job
-        for job in jobs
-    ]
+    jobs = parts.priorities.joined(jobs)
+    problems += parts.priorities.problems(parts.controller)
     problems += doubts.lasting([*found, *unexplained(jobs, nodes)])
     return Observation(
         now_s=parts.now_s,
@@ -75,11 +74,6 @@ def text_lists(runner: Runner) -> tuple[list[Partition], list[Reservation], list
     )
     reservations, more = text.parse_reservations(runner.ask(["scontrol", "show", "reservation"]))
     return partitions, reservations, problems + more
-
-
-def read_factors(runner: Runner) -> dict[int, int]:
-    """SiteFactor of each pending job by its id (``sprio``, which has no JSON)."""
-    return text.parse_site_factors(runner.ask(["sprio", "-h", "-o", "%i %S"]))
 
 
 class JsonReader:
@@ -106,7 +100,7 @@ class JsonReader:
             rest = (
                 pool.submit(self._modern, now) if modern else pool.submit(text_lists, self._runner)
             )
-            factors = pool.submit(read_factors, self._runner) if site_factors else None
+            asked = pool.submit(read_priorities, self._runner) if site_factors else None
             partitions, reservations, others = rest.result()
             parts = Parts(
                 controller=controller,
@@ -116,7 +110,7 @@ class JsonReader:
                 partitions=partitions,
                 reservations=reservations,
                 problems=others,
-                factors=factors.result() if factors else {},
+                priorities=asked.result() if asked else NONE,
             )
         return assemble(parts, self._doubts)
 

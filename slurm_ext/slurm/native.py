@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from slurm_ext.model.decision import JobPatch, ReservationSpec
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.observation import Controller, Observation
+from slurm_ext.model.restart import JobSignal
 from slurm_ext.slurm.cli import CliSlurm
 from slurm_ext.slurm.crosscheck import differences
 from slurm_ext.slurm.deadline import Deadline
@@ -75,9 +76,19 @@ class NativeSlurm:
         """Write job differences."""
         return self._writer.patch(patches)
 
-    def requeue(self, addresses: Sequence[tuple[JobKey, str]]) -> tuple[Outcome, ...]:
+    def requeue(
+        self, addresses: Sequence[tuple[JobKey, str]], *, failed: bool = False
+    ) -> tuple[Outcome, ...]:
         """``scontrol requeue Incomplete``: pyslurm's would run a cancelled job again."""
-        return self._writer.requeue(addresses)
+        return self._writer.requeue(addresses, failed=failed)
+
+    def signal(self, signals: Sequence[JobSignal]) -> tuple[Outcome, ...]:
+        """``scancel --signal``."""
+        return self._writer.signal(signals)
+
+    def workdirs(self, job_ids: Sequence[int]) -> Mapping[int, str]:
+        """The directories jobs were submitted from (``squeue``)."""
+        return self._cli.workdirs(job_ids)
 
     def reserve(self, spec: ReservationSpec) -> Outcome:
         """``scontrol create reservation``."""

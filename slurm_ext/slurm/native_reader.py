@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from slurm_ext.errors import SlurmCommandError, SlurmUnavailableError
 from slurm_ext.model.job import Job, JobKey
@@ -20,7 +20,6 @@ from slurm_ext.model.units import EpochS
 from slurm_ext.slurm import text
 from slurm_ext.slurm.batch import run_batch
 from slurm_ext.slurm.hosts import expand
-from slurm_ext.slurm.json_reader import read_factors
 from slurm_ext.slurm.native_child import PARTITION
 from slurm_ext.slurm.native_process import Child
 from slurm_ext.slurm.native_rows import (
@@ -35,6 +34,7 @@ from slurm_ext.slurm.native_rows import (
     read_lasting,
     unreadable,
 )
+from slurm_ext.slurm.priorities import NONE, read_priorities
 from slurm_ext.slurm.reader import TextReader, with_reservations
 from slurm_ext.slurm.run import Runner, failure
 from slurm_ext.slurm.scalars import integer, number
@@ -100,11 +100,11 @@ class NativeReader:
         self.check_version()
         with ThreadPoolExecutor(max_workers=2) as pool:
             shown = pool.submit(self._show)
-            factors = pool.submit(read_factors, self._commands) if site_factors else None
+            asked = pool.submit(read_priorities, self._commands) if site_factors else None
             lines = self._lines(self._child.ask("jobs"))
             partitions, problems = read_partitions(self._child.ask("partitions"))
             config, reservation_text, node_text = shown.result()
-            factor = factors.result() if factors else {}
+            priorities = asked.result() if asked else NONE
         self._controller, now = text.parse_config(config)
         if now is None:
             raise SlurmCommandError("scontrol show config: no clock in the answer")
@@ -117,11 +117,8 @@ class NativeReader:
         by_name = {node.name: node for node in nodes}
         doubts: list[Problem] = []
         jobs = [check_masks(job, by_name, doubts) if job.alloc else job for job in jobs]
-        if factor:
-            jobs = [
-                replace(job, site_factor=factor[job.job_id]) if job.job_id in factor else job
-                for job in jobs
-            ]
+        jobs = priorities.joined(jobs)
+        problems += priorities.problems(self._controller)
         problems += self._doubts.lasting([*doubts, *unexplained(jobs, nodes)])
         return Observation(
             now_s=now,

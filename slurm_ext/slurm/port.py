@@ -9,6 +9,7 @@ from typing import Protocol
 from slurm_ext.model.decision import JobPatch, ReservationSpec
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.observation import Controller, Observation
+from slurm_ext.model.restart import JobSignal
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ class SlurmPort(Protocol):
     def observe(self, *, site_factors: bool = False) -> Observation:
         """Jobs, nodes, partitions, reservations of one moment; all or an error.
 
-        ``site_factors`` also reads each pending job's SiteFactor (one more call).
+        ``site_factors`` also reads each pending job's SiteFactor and the factors of its priority
+        (one more call). Without ``sprio`` or with priority/basic jobs have neither.
         """
         ...
 
@@ -50,8 +52,21 @@ class SlurmPort(Protocol):
         """Write job differences, batched; one outcome a patch, in the same order."""
         ...
 
-    def requeue(self, addresses: Sequence[tuple[JobKey, str]]) -> tuple[Outcome, ...]:
-        """``scontrol requeue Incomplete``: never restarts a job that has finished."""
+    def requeue(
+        self, addresses: Sequence[tuple[JobKey, str]], *, failed: bool = False
+    ) -> tuple[Outcome, ...]:
+        """``scontrol requeue Incomplete``: never restarts a job that has finished.
+
+        ``failed``: only jobs that have ended as failed, which run again.
+        """
+        ...
+
+    def signal(self, signals: Sequence[JobSignal]) -> tuple[Outcome, ...]:
+        """``scancel --signal`` to jobs that run at this moment; ends none of them by itself."""
+        ...
+
+    def workdirs(self, job_ids: Sequence[int]) -> Mapping[int, str]:
+        """The directories jobs were submitted from; jobs that are gone are missing."""
         ...
 
     def reserve(self, spec: ReservationSpec) -> Outcome:

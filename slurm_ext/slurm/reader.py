@@ -10,7 +10,7 @@ are taken from a cache that holds exactly one look.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -22,6 +22,7 @@ from slurm_ext.model.units import EpochS
 from slurm_ext.slurm.batch import run_batch
 from slurm_ext.slurm.details import Blocks, Chunk, split_blocks
 from slurm_ext.slurm.jobs import job_id_of, job_of_record
+from slurm_ext.slurm.priorities import NONE, read_priorities
 from slurm_ext.slurm.run import Runner, failure
 from slurm_ext.slurm.shares import Doubts, check_masks, unexplained
 from slurm_ext.slurm.squeue_call import Squeue
@@ -30,7 +31,6 @@ from slurm_ext.slurm.text import (
     parse_nodes,
     parse_partitions,
     parse_reservations,
-    parse_site_factors,
 )
 from slurm_ext.slurm.watch import SINGLE_SHARE, Watch
 
@@ -77,7 +77,7 @@ class TextReader:
             queue = pool.submit(self._squeue.ask)
             details = pool.submit(self._details) if full else None
             rest = pool.submit(self._batch, _REST)
-            factors = pool.submit(self._sprio) if site_factors else None
+            asked = pool.submit(read_priorities, self._runner) if site_factors else None
             # What is here already is read while slurmctld still answers the rest.
             config, partition_text, reservation_text, node_text = rest.result()
             controller, now = parse_config(config)
@@ -91,17 +91,14 @@ class TextReader:
             nodes = with_reservations(nodes, reservations)
             records = [(one, self._squeue.id_of(one)) for one in queue.result()]
             blocks = details.result() if details else self._changed(records)
-            factor = factors.result() if factors else {}
+            priorities = asked.result() if asked else NONE
         jobs = self._jobs(records, blocks, now, problems)
         self._watch.keep(records, blocks.chunks, full=full)
         by_name = {node.name: node for node in nodes}
         doubts: list[Problem] = []
         jobs = [check_masks(job, by_name, doubts) if job.alloc else job for job in jobs]
-        if factor:
-            jobs = [
-                replace(job, site_factor=factor[job.job_id]) if job.job_id in factor else job
-                for job in jobs
-            ]
+        jobs = priorities.joined(jobs)
+        problems += priorities.problems(controller)
         problems += self._doubts.lasting([*doubts, *unexplained(jobs, nodes)])
         return Observation(
             now_s=now,
@@ -136,8 +133,9 @@ class TextReader:
             job_of_record(record, chunks.get(job_id_of(record) or -1), []) for record in records
         ]
 
-    def _sprio(self) -> Mapping[int, int]:
-        return parse_site_factors(self._runner.ask(["sprio", "-h", "-o", "%i %S"]))
+    def workdirs(self, job_ids: Sequence[int]) -> dict[int, str]:
+        """The directories jobs were submitted from; jobs that are gone are missing."""
+        return self._squeue.workdirs(job_ids)
 
     def _batch(self, commands: Sequence[str]) -> tuple[str, ...]:
         parts = run_batch(self._runner, commands, options=("-a", "-d"))

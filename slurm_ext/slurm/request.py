@@ -45,6 +45,7 @@ class RawRequest(NamedTuple):
     sockets_per_node: int = 0
     tmp_disk: bool = False
     seen: bool = True
+    segment: int = 0
 
 
 @lru_cache(maxsize=16384)
@@ -95,7 +96,9 @@ def _nodes_min(raw: RawRequest, per_node: int, total: int, required: int) -> int
     tasks; with ``--nodes`` sbatch(1) sees to it that the tasks are as many.
     """
     least = max(raw.nodes_min, 1)
-    if raw.tasks and not raw.nodes_max:
+    if raw.nodes_max:
+        least = min(least, raw.nodes_max)  # JSON shows the guess with --nodes, too
+    elif raw.tasks:
         least = min(least, raw.tasks)
     if per_node and total > per_node and not raw.nodes_max:
         least = max(least, -(-total // per_node))
@@ -117,6 +120,7 @@ def _unplannable(raw: RawRequest, unreadable: bool) -> tuple[str, ...]:
         (raw.tasks_per_gpu > 0, "tasks_per_gpu"),
         (raw.sockets_per_node > 0, "sockets_per_node"),
         (raw.tmp_disk, "tmp_disk"),
+        (raw.segment > 0, "segment"),
         (raw.exclusive not in ("", "NODE"), f"exclusive_{raw.exclusive.lower()}"),
         (any(sign in raw.features for sign in "|[*("), "features_expression"),
         (unreadable, "unreadable"),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from slurm_ext.model.decision import JobPatch, ReservationSpec
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.observation import Controller, Observation
+from slurm_ext.model.restart import JobSignal
 from slurm_ext.slurm.cli import CliSlurm
 from slurm_ext.slurm.crosscheck import differences
 from slurm_ext.slurm.deadline import Deadline
@@ -96,9 +97,19 @@ class RestSlurm:
         """By ``scontrol``, which can refuse what comes too late."""
         return self._cli.patch(patches)
 
-    def requeue(self, addresses: Sequence[tuple[JobKey, str]]) -> tuple[Outcome, ...]:
+    def requeue(
+        self, addresses: Sequence[tuple[JobKey, str]], *, failed: bool = False
+    ) -> tuple[Outcome, ...]:
         """By ``scontrol requeue Incomplete``."""
-        return self._cli.requeue(addresses)
+        return self._cli.requeue(addresses, failed=failed)
+
+    def signal(self, signals: Sequence[JobSignal]) -> tuple[Outcome, ...]:
+        """By ``scancel --signal``."""
+        return self._cli.signal(signals)
+
+    def workdirs(self, job_ids: Sequence[int]) -> Mapping[int, str]:
+        """By ``squeue``."""
+        return self._cli.workdirs(job_ids)
 
     def reserve(self, spec: ReservationSpec) -> Outcome:
         """By ``scontrol create reservation``."""

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from slurm_ext.errors import SlurmUnavailableError
 from slurm_ext.slurm.deadline import Deadline
 from slurm_ext.slurm.run import escape
+from slurm_ext.slurm.tally import TALLY
 
 MAX_ANSWER = 96 << 20
 """Bytes of one answer: 3,000 jobs of v0.0.44 are 25 MB."""
@@ -105,7 +106,7 @@ class RestClient:
         :raises SlurmUnavailableError: no answer in time, or none that can be used.
         """
         limit = self._deadline.left(self.limit_s)
-        begun = time.monotonic()
+        begun, outcome = time.monotonic(), "unavailable"
         connection = self._connection(limit)
         late = threading.Event()
 
@@ -128,6 +129,7 @@ class RestClient:
             response = connection.getresponse()
             try:
                 body = self._body(path, response)
+                outcome = "ok" if response.status < 400 else "refused"
             finally:
                 response.close()
         except (OSError, http.client.HTTPException) as error:
@@ -143,6 +145,7 @@ class RestClient:
         finally:
             watchdog.cancel()
             connection.close()
+            TALLY.note("slurmrestd", outcome, time.monotonic() - begun)
         if late.is_set():
             raise SlurmUnavailableError(f"{self._named(path)}: cut off after {limit:.3g} s")
         return response.status, self._document(path, response, body)

@@ -1,7 +1,7 @@
 """A look through slurmrestd, read by the same parsers as ``--json``.
 
 Of 22.05's API (v0.0.38) partitions and reservations lack too much; they are read by ``scontrol``,
-as are the controller's configuration and SiteFactor, which no version of the API shows.
+as are the controller's configuration and the factors of priorities, which no API version shows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from slurm_ext.model.observation import Controller, Observation, Partition, Prob
 from slurm_ext.model.units import EpochS
 from slurm_ext.slurm import json_nodes, text
 from slurm_ext.slurm.json import parse_jobs, reports
-from slurm_ext.slurm.json_reader import Parts, assemble, read_factors, text_lists
+from slurm_ext.slurm.json_reader import Parts, assemble, text_lists
+from slurm_ext.slurm.priorities import NONE, read_priorities
 from slurm_ext.slurm.rest_http import RestClient
 from slurm_ext.slurm.run import Runner, escape
 from slurm_ext.slurm.scalars import get, integer, objects
@@ -78,7 +79,7 @@ class RestReader:
             nodes = pool.submit(self._get, "nodes")
             config = pool.submit(self.controller)
             lists = pool.submit(self._lists, now)
-            factors = pool.submit(read_factors, self._commands) if site_factors else None
+            asked = pool.submit(read_priorities, self._commands) if site_factors else None
             partitions, reservations, problems = lists.result()
             parts = Parts(
                 controller=config.result(),
@@ -88,7 +89,7 @@ class RestReader:
                 partitions=partitions,
                 reservations=reservations,
                 problems=problems,
-                factors=factors.result() if factors else {},
+                priorities=asked.result() if asked else NONE,
             )
         return assemble(parts, self._doubts)
 

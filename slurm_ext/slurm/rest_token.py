@@ -10,9 +10,9 @@ import binascii
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from slurm_ext.errors import SlurmUnavailableError
+from slurm_ext.files import read_up_to
 from slurm_ext.slurm.run import Runner
 
 MAX_TOKEN = 16 << 10
@@ -90,8 +90,7 @@ def from_file(path: str) -> Callable[[], str]:
 
     def read() -> str:
         try:
-            with Path(path).open("rb") as file:
-                return file.read(MAX_TOKEN + 100).decode("utf-8", "replace")
+            return read_up_to(path, MAX_TOKEN + 100).decode("utf-8", "replace")
         except OSError as error:
             raise SlurmUnavailableError(
                 f"{path}: {error.strerror}; slurm.rest_token_file must be readable by this account"

@@ -20,6 +20,8 @@ from enum import Enum
 from slurm_ext.errors import SlurmCommandError, SlurmUnavailableError
 from slurm_ext.slurm.deadline import Deadline
 
+from .tally import TALLY, kind_of
+
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LD_LIBRARY_PATH", "SLURM_CONF", "SLURM_JWT")
 _FIXED = {
     "LC_ALL": "C",
@@ -123,6 +125,24 @@ class Runner:
         too much output.
         """
         limit = self._deadline.left(self.timeout_s if timeout_s is None else timeout_s)
+        begun, outcome = time.monotonic(), "unavailable"
+        try:
+            answer = self._run(argv, stdin, limit, env, merge=merge, max_output=max_output)
+            outcome = "ok" if answer.code == 0 else _outcome(argv, answer)
+            return answer
+        finally:
+            TALLY.note(kind_of(argv), outcome, time.monotonic() - begun)
+
+    def _run(
+        self,
+        argv: Sequence[str],
+        stdin: str,
+        limit: float,
+        env: Mapping[str, str] | None,
+        *,
+        merge: bool,
+        max_output: int,
+    ) -> Answer:
         environ = {**self._environ, **(env or {})}
         program = shutil.which(argv[0], path=environ["PATH"])
         if program is None:
@@ -181,6 +201,11 @@ class Runner:
         if answer.code != 0:
             raise failure(argv, answer)
         return answer.stdout
+
+
+def _outcome(argv: Sequence[str], answer: Answer) -> str:
+    unavailable = isinstance(failure(argv, answer), SlurmUnavailableError)
+    return "unavailable" if unavailable else "refused"
 
 
 class _Memory:

@@ -121,13 +121,13 @@ def _takes_next(word: str) -> bool:
     return False
 
 
-def read_script(path: str) -> str | None:
+def read_script(path: str, *, search: bool = True) -> str | None:
     """Text of a script; None if sbatch is better placed to say what is wrong with it.
 
-    As sbatch does, a name without a slash is looked for here and then in PATH.
+    ``search``: as sbatch does, look for a name without a slash here and then in PATH.
     """
     try:
-        with _located(path).open("rb") as file:
+        with (_located(path) if search else Path(path)).open("rb") as file:
             return file.read(MAX_SCRIPT).decode("utf-8", "surrogateescape")
     except (OSError, ValueError):
         return None

@@ -44,6 +44,24 @@ class Squeue:
         count = Counter(self.id_of(one) for one in raw)
         return [one for one in raw if count[self.id_of(one)] == 1]
 
+    def workdirs(self, job_ids: Sequence[int]) -> dict[int, str]:
+        """The directories jobs were submitted from; jobs that are gone are missing.
+
+        :raises SlurmCommandError: squeue failed.
+        """
+        if not job_ids:
+            return {}
+        framing = self.framing
+        argv = ["squeue", *ARGUMENTS, "-j", ",".join(map(str, sorted(set(job_ids))))]
+        format = f"jobid:{framing.field},workdir:{framing.record}"
+        answer = self._runner.run(argv, env={"SQUEUE_FORMAT2": format})
+        if "Invalid job id specified" in answer.stderr:
+            return {}
+        if answer.code != 0:
+            raise failure(argv, answer)
+        found = [one.partition(framing.field) for one in framing.records(answer.stdout)[0]]
+        return {int(job_id): path for job_id, _, path in found if job_id.isdecimal()}
+
     def id_of(self, raw: str) -> int:
         """:raises SlurmCommandError: the record does not begin with a job id."""
         head, _, _ = raw.partition(self.framing.field)

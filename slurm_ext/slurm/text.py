@@ -1,4 +1,4 @@
-"""Parsers for ``scontrol show node|partition|reservation|config``, ``sprio`` and ``sdiag``."""
+"""Parsers for ``scontrol show node|partition|reservation|config`` and ``sdiag``."""
 
 from __future__ import annotations
 
@@ -181,16 +181,6 @@ def parse_config(output: str) -> tuple[Controller, EpochS | None]:
     clock = _CLOCK.search(output)
     now = known(moment_s(clock[1])) if clock else None
     return Controller(version, config.get("clustername", ""), config), now
-
-
-def parse_site_factors(output: str) -> dict[int, int]:
-    """Job id to SiteFactor from ``sprio -h -o "%i %S"``; other lines are ignored."""
-    factors: dict[int, int] = {}
-    for line in output.split("\n"):
-        parts = line.split()
-        if len(parts) == 2 and parts[0].isdecimal() and re.fullmatch(r"[+-]?\d{1,11}", parts[1]):
-            factors[int(parts[0])] = int(parts[1])
-    return factors
 
 
 def parse_rpc_counts(output: str) -> dict[str, int]:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from slurm_ext.model.decision import JobPatch, ReservationSpec
-from slurm_ext.model.job import Job, JobKey
+from slurm_ext.model.job import BaseState, Job, JobKey
 from slurm_ext.model.ledger import parse_note, with_note
+from slurm_ext.model.restart import JobSignal
 from slurm_ext.slurm.actions import (
     RESERVATION_PREFIX,
     Command,
@@ -17,6 +18,7 @@ from slurm_ext.slurm.actions import (
     patch_commands,
     read_answer,
     reservation_words,
+    signal_words,
     start_guard,
 )
 from slurm_ext.slurm.batch import run_batch
@@ -24,6 +26,7 @@ from slurm_ext.slurm.port import Outcome
 from slurm_ext.slurm.run import Answer, Runner, escape, failure
 
 _GUARD_LEASE_S = 30
+FAILED = frozenset({BaseState.FAILED, BaseState.OUT_OF_MEMORY, BaseState.BOOT_FAIL})
 _NOT_PENDING = Said(False, True, "not pending any more")
 
 Look = Callable[[Sequence[JobKey]], Mapping[JobKey, Job]]
@@ -38,6 +41,11 @@ def _on_fresh_comment(patch: JobPatch, job: Job | None) -> JobPatch:
         return patch
     text = with_note(job.admin_comment, parse_note(patch.admin_comment))
     return replace(patch, admin_comment=text)
+
+
+def _pending_only(patch: JobPatch) -> bool:
+    """Whether the patch would do harm to a job that has started."""
+    return patch.required_nodes is not None or patch.shape is not None
 
 
 class Writer:
@@ -62,7 +70,7 @@ class Writer:
     def patch(self, patches: Sequence[JobPatch]) -> tuple[Outcome, ...]:
         """Write the patches; one outcome each, in order.
 
-        A node list (an empty one too) or a hold is only sent to a job that is pending at
+        A node list (an empty one too), a shape or a hold is only sent to a job that is pending at
         this moment, and in a way that slurmctld refuses if it has started meanwhile.
         """
         verdicts: dict[int, Said] = {}
@@ -70,7 +78,7 @@ class Writer:
         delicate = [
             p.key
             for p in patches
-            if p.required_nodes is not None or p.hold is True or p.admin_comment is not None
+            if _pending_only(p) or p.hold is True or p.admin_comment is not None
         ]
         seen = dict(self._look(delicate)) if delicate else {}
         patches = [_on_fresh_comment(p, seen.get(p.key)) for p in patches]
@@ -78,17 +86,17 @@ class Writer:
         for index, patch in enumerate(patches):
             job = seen.get(patch.key)
             guard = None
-            if patch.required_nodes is not None or patch.hold is True:
+            if _pending_only(patch) or patch.hold is True:
                 if job is None or not job.state.pending or unguarded.get(index, True) is False:
                     verdicts[index] = _NOT_PENDING
                     continue
-                if patch.required_nodes is not None:
+                if _pending_only(patch):
                     guard = start_guard(job)
                     if guard is None and patch.begin_s is None:
                         # The guard lease must not outlive this call.
                         patch = replace(patch, begin_s=job.begin_s or 0)
             try:
-                plans[index] = patch_commands(patch, guard)
+                plans[index] = patch_commands(patch, guard, job.request if job else None)
             except ValueError as error:
                 verdicts[index] = Said(False, detail=str(error))
         verdicts |= self._send(plans)
@@ -105,7 +113,9 @@ class Writer:
             for i, patch in enumerate(patches)
         )
 
-    def requeue(self, addresses: Sequence[tuple[JobKey, str]]) -> tuple[Outcome, ...]:
+    def requeue(
+        self, addresses: Sequence[tuple[JobKey, str]], *, failed: bool = False
+    ) -> tuple[Outcome, ...]:
         """``requeue Incomplete``, after a fresh look: a plain array id would restart all tasks."""
         seen = self._look([key for key, _ in addresses])
         verdicts: dict[int, Said] = {}
@@ -115,18 +125,41 @@ class Writer:
             error = address_error(address)
             if error:
                 verdicts[index] = Said(False, detail=error)
-            elif job is None or not job.state.occupies:
+            elif job is None or not (job.state.base in FAILED if failed else job.state.occupies):
                 verdicts[index] = Said(False, True, "not running any more")
             elif address != job.address:
                 # A plain array id would restart every task.
                 verdicts[index] = Said(False, detail=f"{address} is not {job.address}")
             else:
-                plans[index] = (Command(("requeue", "Incomplete", address)),)
+                words = ("requeue", address) if failed else ("requeue", "Incomplete", address)
+                plans[index] = (Command(words),)
         verdicts |= self._send(plans)
         return tuple(
             Outcome(key, verdicts[i].ok, verdicts[i].benign, verdicts[i].detail)
             for i, (key, _) in enumerate(addresses)
         )
+
+    def signal(self, signals: Sequence[JobSignal]) -> tuple[Outcome, ...]:
+        """``scancel --signal`` to each job that runs at this moment, one process each."""
+        seen = self._look([one.key for one in signals])
+        return tuple(self._signal(one, seen.get(one.key)) for one in signals)
+
+    def _signal(self, one: JobSignal, job: Job | None) -> Outcome:
+        if job is None or not job.state.running:
+            return Outcome(one.key, False, True, "not running any more")
+        if one.address != job.address:
+            return Outcome(one.key, False, detail=f"{one.address} is not {job.address}")
+        try:
+            words = signal_words(one)
+        except ValueError as error:
+            return Outcome(one.key, False, detail=str(error))
+        answer = self._runner.run(words, merge=True)
+        said = read_answer(answer.stdout)
+        if answer.code and "Invalid job id" in answer.stdout:
+            return Outcome(one.key, False, True, said.detail)
+        if answer.code:
+            self._raise_if_unavailable(words[:1], answer)
+        return Outcome(one.key, answer.code == 0, detail=said.detail)
 
     def reserve(self, spec: ReservationSpec) -> Outcome:
         """Create a reservation; an overlap or a missing node is an outcome, not an error."""
@@ -191,7 +224,7 @@ class Writer:
     def _lease_unguarded(
         self, patches: Sequence[JobPatch], seen: dict[JobKey, Job]
     ) -> dict[int, bool]:
-        """Give pins without a start guard a short lease first, so that they cannot start.
+        """Give what has no start guard a short lease first, so that it cannot start.
 
         Tells for each of them whether it is still pending after that; ``seen`` keeps the begin
         time of before.
@@ -199,7 +232,7 @@ class Writer:
         plans: dict[int, tuple[Command, ...]] = {}
         for index, patch in enumerate(patches):
             job = seen.get(patch.key)
-            if patch.required_nodes is not None and job is not None and start_guard(job) is None:
+            if _pending_only(patch) and job is not None and start_guard(job) is None:
                 lease = Command(
                     ("update", f"JobId={patch.address}", f"StartTime=now+{_GUARD_LEASE_S}")
                 )

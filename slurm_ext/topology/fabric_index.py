@@ -83,22 +83,29 @@ class FabricIndex:
     def _one_leaf(self, ranked: IntArray, count: int) -> Choice | None:
         """The tightest leaf that holds all, by array operations only: the frequent case."""
         leaves = self.leaf[ranked]
-        names, first, sizes = np.unique(leaves, return_index=True, return_counts=True)
-        enough = np.flatnonzero(sizes >= count)
+        enough, first, sizes = self.holding(leaves, count)
         if not len(enough):
             return None
-        pick = enough[np.lexsort((first[enough], sizes[enough]))[0]]
-        nodes = ranked[leaves == names[pick]][:count]
+        pick = np.lexsort((first, sizes))[0]
+        nodes = ranked[leaves == enough[pick]][:count]
         return Choice(nodes, 0, 1, int(sizes[pick]) - count, True)
+
+    def holding(self, ids: IntArray, count: int) -> tuple[IntArray, IntArray, IntArray]:
+        """Units that occur at least ``count`` times in ``ids``: which, where first, how often."""
+        sizes = np.bincount(ids)  # np.unique would sort
+        enough = np.flatnonzero(sizes >= count)
+        first = np.zeros(len(sizes), dtype=np.int64)
+        first[ids[::-1]] = np.arange(len(ids) - 1, -1, -1)  # the last that is written stays
+        return enough, first[enough], sizes[enough]
 
     def _groups(self, ranked: IntArray, count: int) -> tuple[int, list[tuple[IntArray, IntArray]]]:
         """Units of the lowest level that hold enough: (positions in the ranking, leaf ids)."""
         for level in range(1, self.levels):  # level 0 is _one_leaf's
             ids = self.units[level, ranked]
-            found, sizes = np.unique(ids, return_counts=True)
-            if sizes.max() >= count:
+            enough = self.holding(ids, count)[0]
+            if len(enough):
                 groups = []
-                for unit in found[sizes >= count]:
+                for unit in enough:
                     positions = np.flatnonzero(ids == unit)
                     groups.append((positions, self.leaf[ranked[positions]]))
                 return level, groups

@@ -37,7 +37,7 @@ class ShapeTable:
         self._picks: dict[object, GpuMask] = {}
         self._kept: dict[tuple[str, GpuMask, int], float] = {}
         islands = shape.islands()
-        self._islands = () if shape.all_mask in islands else islands
+        self.islands = () if shape.all_mask in islands else islands
         n = shape.count
         if self.dense:
             self._best = np.zeros((1 << n, n + 1))
@@ -74,9 +74,7 @@ class ShapeTable:
             pick = predict_pick(self.shape, self.shape.all_mask & ~free, k)
             if what == "predicted":
                 return _finite(ring_gbps(self.shape, pick))
-            cut = (
-                island & ~pick for island in self._islands if island & ~free == 0 < island & pick
-            )
+            cut = (island & ~pick for island in self.islands if island & ~free == 0 < island & pick)
             return float(sum(rest.bit_count() for rest in cut))
         found = (best_set if what == "best" else worst_set)(self.shape, free, k)
         return _finite(found.gbps) if found is not None else 0.0

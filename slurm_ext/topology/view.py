@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from slurm_ext.engine.topology import Ask, Ring, lowest
+from slurm_ext.engine.topology import Ask, Ring, lowest, share_lost
 from slurm_ext.model.units import GpuMask
 
 from .fabric import DEFAULT_RATES, Fabric, FabricKind, Rates
 from .fabric_index import FabricIndex, IntArray
 from .pick import likely_cores
-from .ring import RingScore, Uplink, placement_gbps, ring_gbps, shared_gbps
+from .ring import RingScore, Uplink, placement_gbps, shared_gbps
 from .shape import NodeShape
 from .tables import LOCAL_GBPS, FloatArray, ShapeTable, table_of
 
@@ -23,9 +24,15 @@ TRUST = 0.75
 cores of every job known, about two of three predictions hold."""
 
 MAX_CROSSED = 4096
+MAX_RINGS = 1 << 16
 MAX_REGIONS = 6
 MAX_KINDS = 4
 """Node sets offered beside the ranking's own: a placement's cost grows with their number."""
+
+
+class _Crossed(NamedTuple):
+    uplinks: tuple[Uplink, ...]
+    slowest: Uplink
 
 
 class NodeTopology:
@@ -61,7 +68,8 @@ class NodeTopology:
         self.rates = rates
         self.index = FabricIndex(fabric, nodes)
         self._ideals: dict[int, float] = {}
-        self._crossed: dict[bytes, tuple[Uplink, ...]] = {}
+        self._within: dict[tuple[int, GpuMask], Ring | None] = {}
+        self._crossed: dict[bytes, _Crossed] = {}
 
     # -- inside nodes ------------------------------------------------------------------
 
@@ -109,6 +117,8 @@ class NodeTopology:
 
     def broken(self, nodes: IntArray, free: IntArray, gpus: IntArray) -> IntArray:
         """See ``TopologyView``."""
+        if not any(table.islands for table in self.tables):
+            return np.zeros(len(nodes), dtype=np.int64)
         return np.nan_to_num(self.column("broken", nodes, free, gpus)).astype(np.int64)
 
     def predicted(self, nodes: IntArray, free: IntArray, gpus: IntArray) -> FloatArray:
@@ -122,7 +132,7 @@ class NodeTopology:
         c = int(self.class_of[node])
         if c < 0 or mask.bit_count() < 2 or mask & ~self.tables[c].shape.all_mask:
             return math.inf
-        return ring_gbps(self.tables[c].shape, mask)
+        return self.tables[c].value("best", mask, mask.bit_count())
 
     def cores(
         self, node: int, free: GpuMask, ask: Ask, free_cores: Mapping[int, int] | None
@@ -154,30 +164,61 @@ class NodeTopology:
         self, nodes: IntArray, inside: FloatArray, gpus: IntArray, crossing: Mapping[str, int]
     ) -> Ring | None:
         """See ``TopologyView``; without rates only the links inside nodes count."""
-        best = min(
-            (self.ideal(int(k)) or math.inf for k in _counts(gpus) if k > 1), default=math.inf
-        )
-        crossed: list[Uplink] = []
-        if len(nodes) > 1 and self.rates is not None:
-            best = min(best, self._node_gbps())
-            shared = [replace(u, jobs=crossing.get(u.name, 0)) for u in self._uplinks(nodes)
-                      if u.name in crossing]  # fmt: skip
-            alone = min(self._uplinks(nodes), key=lambda u: u.gbps)
-            crossed = [min([alone, *shared], key=lambda u: shared_gbps(u.gbps, u.jobs))]
+        best, uplink = self._bounds(nodes, gpus, crossing)
         slowest = int(inside.argmin())
         gbps = float(inside[slowest])
-        found = placement_gbps([(self.names[nodes[slowest]], RingScore(gbps, (), gbps))], crossed)
+        found = placement_gbps(
+            [(self.names[nodes[slowest]], RingScore(gbps, (), gbps))],
+            [] if uplink is None else [uplink],
+        )
         if math.isinf(found.gbps) or math.isinf(best):
             return None
         return Ring(found.gbps, max(best, found.gbps), found.bottleneck)
+
+    def ring_within(self, node: int, mask: GpuMask) -> Ring | None:
+        """See ``TopologyView``."""
+        key = node, mask
+        if key not in self._within:
+            if len(self._within) >= MAX_RINGS:
+                self._within.clear()
+            nodes, inside = np.array([node]), np.array([self.score(node, mask)])
+            self._within[key] = self.ring(nodes, inside, np.array([mask.bit_count()]), {})
+        return self._within[key]
+
+    def lost(
+        self, nodes: IntArray, inside: FloatArray, gpus: IntArray, crossing: Mapping[str, int]
+    ) -> float:
+        """See ``TopologyView``."""
+        best, uplink = self._bounds(nodes, gpus, crossing)
+        gbps = float(inside.min())
+        if uplink is not None:
+            gbps = min(gbps, shared_gbps(uplink.gbps, uplink.jobs))
+        return 0.0 if math.isinf(gbps) or math.isinf(best) else share_lost(gbps, best)
+
+    def _bounds(
+        self, nodes: IntArray, gpus: IntArray, crossing: Mapping[str, int]
+    ) -> tuple[float, Uplink | None]:
+        """The best such a job could have anywhere, and the uplink that limits it here."""
+        best = min(
+            (self.ideal(k) or math.inf for k in _counts(gpus).tolist() if k > 1), default=math.inf
+        )
+        if len(nodes) < 2 or self.rates is None:
+            return best, None
+        crossed = self._crossing(nodes)
+        slowest = crossed.slowest
+        for uplink in crossed.uplinks:
+            jobs = crossing.get(uplink.name, 0)
+            if jobs and shared_gbps(uplink.gbps, jobs) < shared_gbps(slowest.gbps, slowest.jobs):
+                slowest = replace(uplink, jobs=jobs)
+        return min(best, self._node_gbps()), slowest
 
     def uplinks(self, nodes: IntArray) -> tuple[str, ...]:
         """See ``TopologyView``."""
         if len(nodes) < 2:
             return ()
-        return tuple(uplink.name for uplink in self._uplinks(nodes))
+        return tuple(uplink.name for uplink in self._crossing(nodes).uplinks)
 
-    def _uplinks(self, nodes: IntArray) -> tuple[Uplink, ...]:
+    def _crossing(self, nodes: IntArray) -> _Crossed:
         """With the bandwidth each has alone; a placement is asked about a few times."""
         key = nodes.tobytes()
         found = self._crossed.get(key)
@@ -185,13 +226,16 @@ class NodeTopology:
             if len(self._crossed) >= MAX_CROSSED:
                 self._crossed.clear()
             rates = self.rates or DEFAULT_RATES
-            found = self.fabric.crossed([self.names[i] for i in nodes], rates)
+            uplinks = self.fabric.crossed([self.names[i] for i in nodes.tolist()], rates)
+            found = _Crossed(uplinks, min(uplinks, key=lambda u: u.gbps))
             self._crossed[key] = found
         return found
 
     def spread(self, nodes: IntArray) -> int:
         """See ``TopologyView``."""
-        return max(0, len(self.uplinks(nodes)) - len(nodes))
+        if len(nodes) < 2:
+            return 0
+        return max(0, len(self._crossing(nodes).uplinks) - len(nodes))
 
     def regions(self, ranked: IntArray, count: int) -> list[IntArray]:
         """See ``TopologyView``.
@@ -218,13 +262,11 @@ class NodeTopology:
         found = [tightest.nodes]
         for level in range(tightest.level, self.index.levels):
             ids = self.index.units[level, ranked]
-            units, first, sizes = np.unique(ids, return_index=True, return_counts=True)
-            for u in np.argsort(first):
-                if sizes[u] < count:
-                    continue
-                found.append(ranked[ids == units[u]])
-                if len(found) >= MAX_REGIONS:
-                    return found
+            enough, first = self.index.holding(ids, count)[:2]
+            nearest = enough[np.argsort(first)][: MAX_REGIONS - len(found)]
+            found += [ranked[ids == unit] for unit in nearest]
+            if len(found) == MAX_REGIONS:
+                break
         return found
 
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from slurm_ext.daemon.client import ask
+from slurm_ext.daemon.client import ask, ask_if_new
 from slurm_ext.daemon.text import printable
 from slurm_ext.errors import SlurmExtError
 
@@ -34,7 +34,7 @@ class Feed:
     def __init__(self, run_dir: Path, every_s: float) -> None:
         self.run_dir, self.every_s = run_dir, every_s
         self.data: dict[str, Any] = {}
-        self.error = ""
+        self.error = self.etag = ""
         self.stream: deque[str] = deque(maxlen=KEPT_CHANGES)
         self.stopped = threading.Event()
 
@@ -45,13 +45,17 @@ class Feed:
     def look(self) -> None:
         """Ask once."""
         try:
-            fresh = ask(self.run_dir, f"/v1/status?limit={ROWS}")
+            etag, fresh = ask_if_new(self.run_dir, f"/v1/status?limit={ROWS}", self.etag)
         except SlurmExtError as error:
-            self.error = str(error)
+            # Another daemon may answer next, and count its cycles anew.
+            self.error, self.etag = str(error), ""
+            return
+        self.error = ""
+        if fresh is None:
             return
         at = time.strftime("%H:%M:%S")
         self.stream.extend(f"{at} {line}" for line in changes(self.data, fresh))
-        self.data, self.error = fresh, ""
+        self.data, self.etag = fresh, etag
 
 
 def watch(run_dir: Path, console: Console, *, every_s: float) -> None:

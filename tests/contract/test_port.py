@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.model.decision import JobPatch, Lever, ReservationSpec
+from slurm_ext.model.decision import JobPatch, Lever, ReservationSpec, Shape
 from slurm_ext.model.job import BaseState, Job, JobKey
 from slurm_ext.model.ledger import UndoNote, with_note
+from slurm_ext.model.observation import Problem
+from slurm_ext.model.reshape import shape_of
 from slurm_ext.model.units import indices_of
 from slurm_ext.slurm.port import SlurmPort
 from tests.live import wait_until
@@ -124,13 +126,21 @@ def test_site_factor(port: SlurmPort, driver: Driver) -> None:
     driver.fill()
     one = job(port, driver.submit("-N1"))
     assert all(outcome.ok for outcome in port.patch([change(one, site_factor=500)]))
-    seen = next(o for o in port.observe(site_factors=True).jobs if o.key == one.key)
-    assert seen.site_factor == 500
+    seen = with_factor(port, one, 500)
     assert seen.priority - one.priority == pytest.approx(500, abs=60)
     port.patch([change(one, site_factor=0)])
-    seen = next(o for o in port.observe(site_factors=True).jobs if o.key == one.key)
-    assert seen.site_factor == 0
+    with_factor(port, one, 0)
     assert job(port, one.job_id).site_factor is None
+
+
+def with_factor(port: SlurmPort, one: Job, value: int) -> Job:
+    """The job, once a look shows this SiteFactor; sprio may miss a job in one look."""
+
+    def look() -> tuple[Job, tuple[Problem, ...]]:
+        seen = port.observe(site_factors=True)
+        return next(o for o in seen.jobs if o.key == one.key), seen.problems
+
+    return wait_until(look, lambda got: got[0].site_factor == value, 10, f"SiteFactor {value}")[0]
 
 
 def test_lease_and_now(port: SlurmPort, driver: Driver) -> None:
@@ -341,3 +351,47 @@ def test_rpc_counts(port: SlurmPort, driver: Driver) -> None:
     before = port.rpc_counts().get("REQUEST_JOB_INFO", 0)
     port.observe()
     assert port.rpc_counts()["REQUEST_JOB_INFO"] > before
+
+
+SHAPES = [
+    (("--gpus-per-node=4", "-N1", "-n1", "-c8"), Shape(1, 2, 1, 4, 20), (2, 4, 20)),
+    (("--gpus-per-node=2", "-N1", "-n1", "--cpus-per-gpu=4"), Shape(1, 4, 1, 16), (4, 16, 10)),
+    (("--gpus-per-node=2", "-N1", "-n1", "--cpus-per-gpu=4"), Shape(1, 2, 1, 20), (2, 20, 10)),
+    (("--gpus=4", "-n1", "-c8"), Shape(1, 8, 1, 16), (8, 16, 10)),
+    (("--gpus-per-task=1", "-N1", "-n4", "-c2"), Shape(1, 2, 2, 4), (2, 4, 10)),
+]
+
+
+def test_a_waiting_job_takes_another_shape(port: SlurmPort, driver: Driver) -> None:
+    ids = [driver.submit("--begin=now+1hour", *options) for options, _, _ in SHAPES]
+    jobs = [job(port, job_id) for job_id in ids]
+    shaped = [
+        change(one, shape=shape, begin_s=0) for one, (_, shape, _) in zip(jobs, SHAPES, strict=True)
+    ]
+    assert all(outcome.ok for outcome in port.patch(shaped))
+    for job_id, (_, _, held) in zip(ids, SHAPES, strict=True):
+        (share,) = wait_job(port, job_id, lambda one: one.state.running, "running").alloc
+        assert (share.gpus, share.cpus, share.mem_mib) == held
+    late = change(jobs[0], shape=Shape(1, 1, 1, 1))
+    (outcome,) = port.patch([late])
+    assert (outcome.ok, outcome.benign) == (False, True)
+
+
+def test_a_shape_is_taken_back(port: SlurmPort, driver: Driver) -> None:
+    one = job(port, driver.submit("--begin=now+1hour", "--gpus-per-node=4", "-N1", "-n1", "-c8"))
+    before = shape_of(one.request)
+    for shape in (Shape(1, 8, 1, 16, 30), before):
+        (outcome,) = port.patch([change(one, shape=shape)])
+        assert outcome.ok
+        assert shape_of(job(port, one.job_id).request) == shape
+    per_gpu = driver.submit("--begin=now+1hour", "--gpus-per-node=8", "-n1", "--cpus-per-gpu=2")
+    one = job(port, per_gpu)
+    before = shape_of(one.request)
+    for shape in (Shape(1, 2, 1, 4), before):
+        (outcome,) = port.patch([change(one, shape=shape, begin_s=0 if shape == before else None)])
+        assert outcome.ok
+    (share,) = wait_job(port, per_gpu, lambda one: one.state.running, "running").alloc
+    assert (share.gpus, share.cpus) == (8, 16)
+    fixed = job(port, driver.submit("-H", "--gpus-per-node=4", "-N1", "--ntasks-per-node=4"))
+    (outcome,) = port.patch([change(fixed, shape=Shape(1, 2, 2, 2))])
+    assert "--ntasks-per-node" in outcome.detail

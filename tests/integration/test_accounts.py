@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from pwd import getpwnam
+from typing import Any
 
 import pytest
 from minislurm import NodeGroup, Param, Spec, User
@@ -19,6 +21,7 @@ from tests.live import soon
 
 from .conftest import running
 from .harness import Daemon, Slurm, share_line, wait_for
+from .training import ELASTIC, ON, Trainer, growing, outcome
 
 pytestmark = pytest.mark.slurm
 
@@ -126,20 +129,66 @@ def test_setup_makes_an_operator_and_takes_it_back(cluster: Slurm) -> None:
     assert probe(runner, user="nobody", uid=65534, slurm_user="root").admin_level == "None"
 
 
-@pytest.fixture
-def tiny(cluster: Slurm) -> str:
-    """A QOS of two GPUs in all that the user may use."""
-    cluster.run("sacctmgr", "-i", "add", "qos", "tiny", "GrpTRES=gres/gpu=2", check=False)
-    cluster.run("sacctmgr", "-i", "modify", "user", USER, "set", "qos+=tiny", check=False)
+@pytest.fixture(params=["qos", "association"])
+def tiny(request: pytest.FixtureRequest, cluster: Slurm) -> str:
+    """A QOS or an account of two GPUs in all that the user may use."""
+    cluster.clean()
+    if request.param == "qos":
+        return qos(cluster, "tiny", "GrpTRES=gres/gpu=2")
+    cluster.run("sacctmgr", "-i", "add", "account", "tight", "GrpTRES=gres/gpu=2")
+    cluster.run("sacctmgr", "-i", "add", "user", USER, "account=tight")
     wait_for(
-        lambda: "tiny" in cluster.run("scontrol", "show", "assoc_mgr", "flags=qos").stdout,
+        lambda: f"UserName={USER}" in cluster.run(
+            "scontrol", "show", "assoc_mgr", "accounts=tight", "flags=assoc").stdout,
+        20, "slurmctld knows the association",
+    )  # fmt: skip
+    return "--account=tight"
+
+
+def qos(cluster: Slurm, name: str, *settings: str) -> str:
+    """A QOS that the user may use, as an option of sbatch."""
+    cluster.run("sacctmgr", "-i", "add", "qos", name, *settings, check=False)
+    cluster.run("sacctmgr", "-i", "modify", "user", USER, "set", f"qos+={name}", check=False)
+    wait_for(
+        lambda: name in cluster.run("scontrol", "show", "assoc_mgr", "flags=qos").stdout,
         20, "slurmctld knows the QOS",
     )  # fmt: skip
-    return "--qos=tiny"
+    return f"--qos={name}"
+
+
+def test_slurms_own_factors_rank_one_by_one(cluster: Slurm, tmp_path: Path) -> None:
+    """By the factor of its QOS the urgent job goes first, and ``why`` says so."""
+    cluster.clean()
+    urgent = qos(cluster, "urgent", "Priority=100")
+    weights = {"weight_priority": 0, "weight_age": 0, "weight_short": 0, "weight_lane": 0}
+    parameters = weights | {"weight_deadline": 0, "weight_qos": 2, "weight_fair_share": 1}
+    daemon = Daemon(
+        cluster, tmp_path / "d", mode="observe", policy__name="multifactor",
+        **{f"policy__parameters__{key}": value for key, value in parameters.items()},
+    )  # fmt: skip
+    whole = ("--nodes=2", "--gpus-per-node=8", "--cpus-per-task=1", "--mem=100")
+    filler = cluster.submit(*whole, run_s=300, user=USER)
+    cluster.wait_state([filler], {"RUNNING"}, 20)
+    plain, first = cluster.submit(*whole, user=USER), cluster.submit(urgent, *whole, user=USER)
+    cluster.wait_state([plain, first], {"PENDING"}, 20)
+
+    def told() -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(daemon.command("why", str(first), "--json").stdout)
+        return found
+
+    # slurmctld works the factors out every PriorityCalcPeriod and when a job is submitted.
+    why = wait_for(lambda: (one := told())["rank"] == 0 and one, 20, "the urgent job is first")
+    values = {f["name"]: (f["value"], f["contribution"]) for f in why["factors"]}
+    print(f"\n{values}")
+    assert values["qos"] == (1.0, 2.0)
+    assert 0 < values["fair_share"][0] <= 1
+    assert why["behind"]["id"] == str(plain)
+    assert why["behind"]["decided_by"]["factor"] == "qos"
 
 
 def test_what_slurm_refuses_blocks_nobody(cluster: Slurm, tiny: str, tmp_path: Path) -> None:
-    """First in line, let go, refused by its QOS: its room goes to others until Slurm takes it."""
+    """First in line, let go, refused by its QOS or account: its room goes to others until Slurm
+    takes it."""
     one = ("--cpus-per-task=1", "--mem=100", "--begin=now+2")
     with Daemon(cluster, tmp_path / "d", policy__name="fifo", backfill__kind="none") as daemon:
         first = cluster.submit(tiny, *one, "--gpus-per-node=2", run_s=300, user=USER)
@@ -157,3 +206,29 @@ def test_what_slurm_refuses_blocks_nobody(cluster: Slurm, tiny: str, tmp_path: P
         cluster.run("scancel", str(first))
         cluster.wait_completed([refused], 40)
         assert daemon.errors() == []
+
+
+def test_a_job_whose_qos_forbids_the_larger_size_returns_to_its_own(
+    cluster: Slurm, tiny: str, directory: dict[str, Path], tmp_path: Path
+) -> None:
+    trainer = Trainer(cluster, directory[USER], USER)
+    grows = trainer.submit(tiny, annotation=ELASTIC, gpus=2, work=200)
+    trainer.wait_working(grows)
+    daemon = Daemon(cluster, tmp_path / "d", **ON)
+    daemon.program = growing(4)
+    with daemon:
+        assert outcome(daemon, grows, 60) == "old_shape"
+        cluster.wait_completed([grows], 60)
+    reports = trainer.progress(grows).reports
+    assert {(r.run, r.gpus) for r in reports} == {(0, 2), (1, 2)}
+
+
+def test_a_job_whose_qos_forbids_the_size_it_is_given_starts_as_submitted(
+    cluster: Slurm, tiny: str, directory: dict[str, Path], tmp_path: Path
+) -> None:
+    words = ("--comment=slurm_ext:scaling=moldable,gpus=1..8,speed=1:1/8:8", "--begin=now+4")
+    job = cluster.submit(tiny, "--gpus-per-node=2", "-N1", *words, user=USER)
+    with Daemon(cluster, tmp_path / "d", policy__name="doubling") as daemon:
+        cluster.wait_completed([job], 60)
+        shapes = [row["patch"]["shape"] for row in daemon.actions(job) if row["patch"].get("shape")]
+    assert [shape[:2] for shape in shapes] == [[1, 8], [1, 2]]

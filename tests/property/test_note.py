@@ -3,12 +3,15 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from slurm_ext.model.decision import Shape
 from slurm_ext.model.ledger import UndoNote, parse_note, render_note, with_note
 
 host_lists = st.from_regex(
     r"([a-z][a-z0-9.-]{0,6}(\[[0-9]{1,3}(-[0-9]{1,3})?(,[0-9]{1,3}){0,2}\])?,?){0,3}",
     fullmatch=True,
 )
+counts = st.integers(0, 1 << 20)
+shapes = st.none() | st.builds(Shape, counts, counts, counts, counts, counts)
 numbers = st.integers(-(1 << 40), 1 << 40)
 
 
@@ -22,6 +25,8 @@ def notes(lists: st.SearchStrategy[str] = host_lists) -> st.SearchStrategy[UndoN
         original_required=lists,
         excluded=lists,
         original_excluded=lists,
+        shape=shapes,
+        original_shape=shapes,
         site_factor=numbers,
     )
 

@@ -115,7 +115,9 @@ def every_placement(pool: Pool, demand: Demand) -> Iterator[Shares]:
 
 def objective(pool: Pool, demand: Demand, shares: Shares) -> tuple[int, float]:
     """Fewest nodes first (several nodes were asked for or not), then the weighted cost."""
-    return len(shares), PREFERENCE.rate(pool, pool.free, demand, taken_by(pool, demand, shares))[0]
+    return len(shares), PREFERENCE.rate(pool, pool.free, demand, taken_by(pool, demand, shares))[0][
+        0
+    ]
 
 
 def found_and_best(pool: Pool, demand: Demand) -> tuple[Placement | None, float, float, int]:

@@ -84,7 +84,6 @@ def test_settings_of_slurm_change_the_outcome(tmp_path: Path) -> None:
         (["run", "--seeds", "1,x"], TraceError, "--seeds"),
         (["run", "--policy", "fifi"], PolicyError, "did you mean 'fifo'"),
         (["run", "--cluster", "many"], TraceError, "NODESxGPUS"),
-        (["run", "--jobs", "0"], TraceError, "jobs: at least 1"),
         (["run", "--trace", "/nonexistent"], TraceError, "No such file"),
         (["compare", "--policies", "fifo:eager"], TraceError, "one of none, best_effort, easy"),
         (["compare", "--policies", "fifo", "--drivers", "hard"], TraceError, "driver 'hard'"),
@@ -93,3 +92,33 @@ def test_settings_of_slurm_change_the_outcome(tmp_path: Path) -> None:
 def test_errors_say_what_to_do(words: list[str], error: type[SlurmExtError], match: str) -> None:
     with pytest.raises(error, match=match):
         call(*words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--restart-s", "-1"), ("--head", "0"), ("--interval-s", "0"), ("--round-s", "-2"),
+        ("--max-slip-s", "-1"), ("--jobs", "none"), ("--lease-s", "1e3"),
+    ],
+)  # fmt: skip
+def test_numbers_that_cannot_be_are_refused_with_their_option(
+    words: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        call("run", *words)
+    assert words[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (("--slurm", "bf_interval_s=0"), "at least 1"),
+        (("--slurm", "bf_interval_s=-2"), "below 0"),
+        (("--cluster", "99999999x8"), "at most 100000"),
+        (("--cluster", "4x8,4x9999"), "at most 100000 and 256"),
+        (("--cluster", "pool:99999999999"), "expected NODESxGPUS"),
+    ],
+)
+def test_sizes_that_cannot_be_are_refused(words: tuple[str, str], match: str) -> None:
+    with pytest.raises(TraceError, match=match):
+        call("run", *words)

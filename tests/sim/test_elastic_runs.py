@@ -30,7 +30,7 @@ def test_alone_a_job_of_fixed_size_takes_its_epochs(gpus: int) -> None:
     assert found.jct_mean_s == round(EPOCHS * EPOCH_S[gpus])
 
 
-ELASTIC = ("doubling", "elastic-dp", "optimus")
+ELASTIC = ("doubling", "elastic-dp", "optimus", "slope")
 
 
 @pytest.mark.parametrize("policy", ELASTIC)

@@ -39,21 +39,29 @@ def test_only_the_two_last_jobs_of_the_user_count() -> None:
     assert known.estimate(job(1, user="b")) is None
 
 
+def test_one_run_alone_is_not_enough() -> None:
+    known = LastTwo()
+    known.ended(job(10))
+    assert known.estimate(job(1)) is None
+
+
 def test_nothing_is_expected_to_outlast_its_limit() -> None:
     known = LastTwo()
+    known.ended(job(1000))
     known.ended(job(1000))
     found = known.estimate(job(1, limit_s=60))
     assert found is not None
     assert found.point_s == 60
 
 
-@pytest.mark.parametrize(("durations", "expected"), [("limit", 31), ("last2", 4)])
+@pytest.mark.parametrize(("durations", "expected"), [("limit", 30), ("last2", 4)])
 def test_a_hole_that_the_limit_does_not_fit_is_filled_by_what_was_learned(
     durations: str, expected: int
 ) -> None:
-    # Job 3 waits for the whole pool; job 4 says 1000 s, but its user's last job took 2 s.
+    # Job 3 waits for the whole pool; job 4 says 1000 s, but its user's last jobs took 2 s.
     rows = [
-        TraceJob(1, 0, 2, 4, 1000, user="a"), TraceJob(2, 1, 19, 6, 20, user="b"),
+        TraceJob(1, 0, 2, 1, 1000, user="a"), TraceJob(5, 0, 2, 1, 1000, user="a"),
+        TraceJob(2, 1, 19, 6, 20, user="b"),
         TraceJob(3, 3, 10, 8, 10, user="c"), TraceJob(4, 4, 2, 2, 1000, user="a"),
     ]  # fmt: skip
     scenario = Scenario("ideal", "fifo", "easy", durations=durations)

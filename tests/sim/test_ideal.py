@@ -79,7 +79,7 @@ def test_placement_needs_whole_nodes_where_the_pool_does_not() -> None:
 
 
 def test_a_job_that_can_never_start_is_an_error() -> None:
-    with pytest.raises(SimulationError, match="never started"):
+    with pytest.raises(SimulationError, match="never ended"):
         driven(jobs((0, 10, 9)))
 
 

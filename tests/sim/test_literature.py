@@ -10,7 +10,7 @@ from slurm_ext.sim.metrics import Metrics, measure
 from slurm_ext.sim.scenario import Scenario, run
 from slurm_ext.sim.settings import SlurmSettings
 from slurm_ext.sim.workload import LimitRule
-from tests.sim.helpers import data
+from tests.sim.helpers import data, jobs, starts
 
 UNLIMITED = SlurmSettings(kill=False)
 
@@ -48,15 +48,42 @@ def test_philly_two_days(
         assert found.utilisation == pytest.approx(utilisation, abs=1e-4)
 
 
+KTH = (
+    # policy, limits, durations, mean flow time s, mean bounded slowdown
+    ("fifo", "requested", "limit", 15696.8, 92.58),
+    ("fifo", "exact", "limit", 15187.6, 71.72),
+    ("fifo", "requested", "last2", 14647.1, 65.72),
+    ("sjbf", "requested", "limit", 14764.0, 69.41),
+    ("sjbf", "requested", "last2", 14513.7, 62.86),
+    ("sjbf", "exact", "limit", 14295.9, 49.85),
+)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
-    ("limits", "flow_s", "slowdown"),
-    [("exact", 15187.6, 71.72), ("requested", 15696.8, 92.58)],
-    ids=["clairvoyant", "requested"],
+    ("policy", "limits", "durations", "flow_s", "slowdown"),
+    KTH,
+    ids=["EASY", "EASY clairvoyant", "EASY-Tsafrir", "SJBF", "EASY++", "SJBF clairvoyant"],
 )
-def test_kth_sp2_easy(limits: LimitRule, flow_s: float, slowdown: float) -> None:
+def test_kth_sp2_easy(
+    policy: str, limits: LimitRule, durations: str, flow_s: float, slowdown: float
+) -> None:
     """EASY on KTH-SP2 as in Gaussier et al., SC 2015: average flow time, bounded slowdown."""
-    found = metrics("traces/kth-sp2/KTH-SP2.swf.gz", 100, "fifo", "easy", limits)
+    name = data("traces/kth-sp2/KTH-SP2.swf.gz")
+    workload = traces.read(name, max_gpus=100, on_bad="stop").with_limits(limits)
+    scenario = Scenario(
+        "ideal", policy, "easy", slurm=UNLIMITED, durations=durations, late="limit",
+        max_slip_s=10**9, one_start=policy == "sjbf",
+    )  # fmt: skip
+    found = measure(run(scenario, workload, ClusterSpec.count_only(100)))
     assert found.jct_mean_s == pytest.approx(flow_s, rel=0.01)
     assert found.slowdown_mean == pytest.approx(slowdown, rel=0.01)
+
+
+def test_the_shortest_passes_first_but_not_the_head() -> None:
+    # Job 1 holds 6 of 8 until 100; job 2 is blocked; of jobs 3 and 4 only one fits beside it.
+    rows = jobs((0, 100, 6), (1, 10, 8), (2, 50, 2), (2, 20, 2), (3, 5, 2))
+    scenario = Scenario("ideal", "sjbf", "easy", one_start=True)
+    found = run(scenario, rows, ClusterSpec.count_only(8))
+    assert starts(found) == [0, 100, 27, 2, 22]

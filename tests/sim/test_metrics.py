@@ -48,6 +48,16 @@ def test_killed_jobs_count_with_the_time_they_ran() -> None:
     assert (found.killed, found.utilisation, found.wait_mean_s) == (1, 1.0, 0.0)
 
 
+def test_deadlines_are_missed_by_who_ends_later_or_is_killed() -> None:
+    rows = [(100, 100, "COMPLETED"), (100, 101, "COMPLETED"), (200, 50, "TIMEOUT"), (0, 9, "X")]
+    outcomes = tuple(
+        JobOutcome(TraceJob(i, 0, 50, 1, deadline_s=d), 0, 0, end, state=state)
+        for i, (d, end, state) in enumerate(rows)
+    )
+    found = measure(SimResult("x", 4, outcomes, 0))
+    assert (found.deadlines, found.missed) == (3, 2)
+
+
 def test_lost_work_is_in_gpu_hours() -> None:
     outcome = JobOutcome(TraceJob(1, 0, 100, 4), 0, 0, 4000, restarts=2, lost_s=1800)
     found = measure(SimResult("x", 4, (outcome,), 0))

@@ -108,7 +108,7 @@ def test_equal_lengths_make_srtf_first_come_first_served() -> None:
 PREEMPTIVE = sorted(
     name
     for name, p in registry().items()
-    if p.allocation is not None and not {"speed", "models"} & set(p.needs)
+    if p.allocation is not None and not {"speed", "goodput", "models"} & set(p.needs)
 )
 
 

@@ -104,6 +104,13 @@ def test_new_jobs_stamped_with_a_lease_wait_for_the_first_look() -> None:
     assert result.jobs[1].start_s < result.jobs[0].start_s
 
 
+def test_a_new_job_is_let_go_before_its_first_lease_ends() -> None:
+    settings = replace(TUNED, submit_lease_s=30)
+    workload = Workload.of("one", [TraceJob(1, 0, 5, 8, 10)])
+    sim = Simulation(workload, ClusterSpec.uniform(1), settings, context("sjf", Mode.ENFORCE))
+    assert sim.run().jobs[0].start_s <= 2 * LEVERS.interval_s
+
+
 def test_a_fence_of_whole_nodes_is_reserved_and_given_back() -> None:
     rows = [TraceJob(i, 0, 20 + i, 4, 60) for i in range(1, 9)]
     rows += [TraceJob(9, 1, 30, 32, 60), *(TraceJob(i, 2, 50, 4, 90) for i in range(10, 20))]

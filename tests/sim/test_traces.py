@@ -137,7 +137,7 @@ def test_unknown_format_names_the_known(tmp_path: Path) -> None:
 
 def test_written_and_read_again_it_is_the_same(tmp_path: Path) -> None:
     job = TraceJob(3, 7, 60, 4, None, 2, 8, 1000, "a100", "u,1", "p", 'm"x', "FAILED", 5, 6,
-                   "1:1 4:3.5", 70, "s")  # fmt: skip
+                   "1:1 4:3.5", 70, 32, 900, 0.25, "s")  # fmt: skip
     workload = Workload.of("x", [job, TraceJob(1, 7, 60, 4, 90)])
     traces.write(workload, tmp_path / "w.csv")
     assert traces.read(tmp_path / "w.csv").jobs == workload.jobs

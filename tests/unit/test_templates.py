@@ -159,3 +159,10 @@ def test_it_runs_with_nothing_but_itself(tmp_path: Path) -> None:
         cwd=tmp_path, check=True, capture_output=True, text=True, env={"PATH": os.defpath},
     )  # fmt: skip
     assert "done" in done.stdout
+
+
+def test_a_misspelt_option_is_refused_with_what_was_meant() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'partition'"):
+        templates.render("ddp-single-node", {"partitoin": "gpu"})
+    with pytest.raises(ConfigError, match="'nope' is no variable"):
+        templates.render("ddp-single-node", {"nope": "1"})

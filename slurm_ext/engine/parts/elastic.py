@@ -57,11 +57,14 @@ def time_left_s(job: Contender, gpus: int, *, fit: bool = False) -> float:
     return job.remaining_s / speed if speed > 0 else float("inf")
 
 
-def lay_out(targets: Sequence[tuple[Contender, int]], servers: Servers) -> list[Grant]:
+def lay_out(
+    targets: Sequence[tuple[Contender, int]], servers: Servers, *, scatter: bool = False
+) -> list[Grant]:
     """Slices for the wanted sizes, which together must not be more than there is.
 
     Who keeps its size keeps its place; the others, largest first, get as few servers as possible,
-    the fullest that fit, and where that fails GPUs wherever they are.
+    the fullest that fit, and where that fails GPUs wherever they are. ``scatter``: the others,
+    smallest first, get GPUs of the emptiest servers.
     """
     free = list(servers.gpus)
     size = max(servers.gpus)
@@ -71,9 +74,10 @@ def lay_out(targets: Sequence[tuple[Contender, int]], servers: Servers) -> list[
             slices[i] = job.held
             _take(free, job.held)
     rest = [i for i, (_, gpus) in enumerate(targets) if gpus and i not in slices]
-    for i in sorted(rest, key=lambda i: -targets[i][1]):
+    for i in sorted(rest, key=lambda i: targets[i][1] if scatter else -targets[i][1]):
         gpus = targets[i][1]
-        slices[i] = consolidated(free, gpus, size) or scattered(free, gpus)
+        packed = () if scatter else consolidated(free, gpus, size)
+        slices[i] = packed or scattered(free, gpus)
         _take(free, slices[i])
     return [Grant(targets[i][0].key, slices[i]) for i in sorted(slices)]
 

@@ -9,7 +9,8 @@ those they were worked out for. The counts are compared, not tracked: any view o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
+from operator import attrgetter
 
 import numpy as np
 
@@ -17,6 +18,14 @@ from slurm_ext.engine.pool import Demand, Free, IntArray, Pool
 
 MAX_DEMANDS = 96
 """Demands remembered at once: 0.5 MB each with 5,000 nodes."""
+
+FEW = 16
+"""Candidates are few if this many times as many nodes are in the pool."""
+
+_on_one_node = attrgetter(
+    *(f.name for f in fields(Demand) if f.name not in ("nodes_min", "nodes_max", "per"))
+)
+"""What one node gives decides, and whether it is alone; not how many nodes there are."""
 
 
 @dataclass(slots=True)
@@ -40,12 +49,15 @@ def remembered(
     """``compute(nodes)``, shape (rows, nodes), for the candidates; ``who`` asks."""
     kept = _kept(pool, who, demand)
     busy = pool.slots.busy
-    stale = kept.cpus != free.cpus  # all nodes: cheaper than to gather the candidates' first
-    stale |= kept.mem != free.mem
-    stale |= kept.busy != busy
+    few = FEW * len(candidates) < len(free.cpus)
+    # All nodes at once, unless the candidates are so few that to gather theirs is cheaper.
+    at: IntArray | slice = candidates if few else slice(None)
+    stale = kept.cpus[at] != free.cpus[at]
+    stale |= kept.mem[at] != free.mem[at]
+    stale |= kept.busy[at] != busy[at]
     for old, new in zip(kept.gpus, free.gpus, strict=True):
-        stale |= old != new
-    nodes = candidates[stale[candidates]]
+        stale |= old[at] != new[at]
+    nodes = candidates[stale if few else stale[candidates]]
     if len(nodes):
         found = compute(nodes)
         if kept.values.shape[1] != len(found):
@@ -59,8 +71,7 @@ def remembered(
 
 
 def _kept(pool: Pool, who: object, demand: Demand) -> _Kept:
-    # What one node gives decides, and whether it is alone; not how many nodes there are.
-    key = (id(who), demand.nodes_min > 1, replace(demand, nodes_min=1, nodes_max=0, per=""))
+    key = (id(who), demand.nodes_min > 1, _on_one_node(demand))
     found = pool.memo.get(key)
     if isinstance(found, _Kept):
         return found

@@ -41,6 +41,32 @@ class ShortestFirst:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class HeadThenShortest:
+    """The first of each partition in order of submission, then the others, shortest expected first.
+
+    With EASY backfill: first come, first served, and of those that may pass the shortest (SJBF,
+    Tsafrir, Etsion, Feitelson, IEEE TPDS 18(6), 2007). Exact with one start a decision; with more,
+    the second to start is the shortest that fits, not the next in line.
+    """
+
+    def terms(self, views: Sequence[JobView], now_s: EpochS) -> list[tuple[Term, ...]]:
+        heads = set()
+        seen: set[str] = set()
+        for v in sorted(views, key=lambda v: v.key[::-1]):  # by submit time
+            if not seen.issuperset(v.job.partitions):
+                heads.add(v.key)
+            seen.update(v.job.partitions)
+        return [
+            (
+                Term("behind_head", float(v.key not in heads)),
+                Term("expected_s", 0.0 if v.key in heads else expected_s(v)),
+                Term("submit_s", float(v.job.key.submit_s)),
+            )
+            for v in views
+        ]
+
+
 def expected_s(view: JobView) -> float:
     """Seconds a job will run: its estimate, at most its limit; without one the limit."""
     if view.estimate is None:

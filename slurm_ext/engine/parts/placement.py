@@ -55,7 +55,7 @@ class CostPart(Protocol):
     @property
     def weight(self) -> float: ...
     def cost(self, pool: Pool, free: Free, taken: Taken) -> FloatArray: ...
-    def joint(self, pool: Pool, free: Free, taken: Taken) -> float: ...
+    def joint(self, pool: Pool, free: Free, taken: Taken, sets: int = 1) -> FloatArray: ...
 
 
 STANDARD: tuple[CostPart, ...] = (
@@ -77,13 +77,18 @@ class Weighted:
     def key(self, pool: Pool, free: Free, demand: Demand, candidates: IntArray) -> IntArray:
         return self._rows(pool, free, demand, candidates)[:-1]
 
-    def rate(self, pool: Pool, free: Free, demand: Demand, taken: Taken) -> tuple[float, ...]:
+    def rate(
+        self, pool: Pool, free: Free, demand: Demand, taken: Taken, sets: int = 1
+    ) -> list[tuple[float, ...]]:
         parts = [p for p in self.parts if p.weight]
-        total = 0.0
+        total = np.zeros(sets)
         if demand.uniform:  # what each node takes is known, and so its own cost
-            total = float(self._rows(pool, free, demand, taken.nodes)[-1].sum()) / _UNIT
+            additive = self._rows(pool, free, demand, taken.nodes)[-1]
+            total = additive.reshape(sets, -1).sum(axis=1) / _UNIT
             parts = [p for p in parts if not p.additive]
-        return (round(total + sum(p.weight * p.joint(pool, free, taken) for p in parts), 6),)
+        for part in parts:
+            total = total + part.weight * part.joint(pool, free, taken, sets)
+        return [(round(x, 6),) for x in total.tolist()]
 
     def _rows(self, pool: Pool, free: Free, demand: Demand, candidates: IntArray) -> IntArray:
         """The key's rows, then the sum of the additive parts alone."""
@@ -118,8 +123,11 @@ class Lexicographic:
 
         return remembered(pool, free, demand, candidates, self, compute)
 
-    def rate(self, pool: Pool, free: Free, demand: Demand, taken: Taken) -> tuple[float, ...]:
-        return tuple(round(p.joint(pool, free, taken), 6) for p in self.parts)
+    def rate(
+        self, pool: Pool, free: Free, demand: Demand, taken: Taken, sets: int = 1
+    ) -> list[tuple[float, ...]]:
+        columns = [p.joint(pool, free, taken, sets).tolist() for p in self.parts]
+        return [tuple(round(x, 6) for x in row) for row in zip(*columns, strict=True)]
 
 
 def _units(costs: FloatArray) -> IntArray:

@@ -88,12 +88,14 @@ class MarginalGain:
     """One GPU more at a time to the job whose remaining time it shortens most.
 
     Peng et al., Optimus, EuroSys 2018. Jobs get their least in order of submission first.
-    ``by_share``: the gain is the share of the remaining time saved, not the time.
+    ``by_share``: the gain is the share of the remaining time saved, not the time. ``scatter``:
+    small jobs first on the emptiest servers, as the artifact of Pollux has it.
     """
 
     period_s: float = 600.0
     by_share: bool = False
     fit: bool = False
+    scatter: bool = False
 
     def grants(
         self, jobs: Sequence[Contender], servers: Servers, now_s: int, past: Sequence[Ended]
@@ -112,14 +114,14 @@ class MarginalGain:
             sizes[best] += 1
             left -= 1
             gains[best] = self._gain(order[best], sizes[best])
-        return lay_out(list(zip(order, sizes, strict=True)), servers)
+        return lay_out(list(zip(order, sizes, strict=True)), servers, scatter=self.scatter)
 
     def _gain(self, job: Contender, size: int) -> float:
         if size >= most_gpus(job):
             return 0.0
         now_s = time_left_s(job, size, fit=self.fit)
         saved_s = now_s - time_left_s(job, size + 1, fit=self.fit)
-        return saved_s / now_s if self.by_share else saved_s
+        return round(saved_s / now_s if self.by_share else saved_s, 9)  # equal jobs tie
 
     def review_in_s(self, jobs: Sequence[Contender], past: Sequence[Ended]) -> float | None:
         return self.period_s if jobs else None

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slurm_ext.engine.allocation import Contender, Ended, Grant, Servers, Slice
+from slurm_ext.engine.allocation import Amount, Contender, Ended, Grant, Servers, Slice
 from slurm_ext.errors import PolicyError
+from slurm_ext.model.annotation import Sensitivity
 
 from .rack import Held, Rack, Vector
 from .ranks import Arrival, LeastAttained, Rank, ShortestAtSpeed, ShortestRemaining
@@ -76,6 +77,23 @@ class Sensitive:
                 return
         rack.make_room(job, wanted)
         rack.place(job, wanted)
+
+    def at_launch(self, known: Sensitivity, fair: Amount, asked: Amount) -> tuple[Amount, ...]:
+        """Synergy without taking back: the best case, else the request, else the fair share.
+
+        A job that cannot use its share is given what it can use.
+        """
+        best = Amount(known.cpus_per_gpu or asked.cpus, known.mem_mib_per_gpu or asked.mem_mib)
+        share = Amount(min(best.cpus, fair.cpus), min(best.mem_mib, fair.mem_mib))
+        if self.kind == "greedy":
+            return (best,)
+        if self.kind == "proportional":
+            return (fair,)
+        between = Amount(
+            min(best.cpus, max(asked.cpus, share.cpus)),
+            min(best.mem_mib, max(asked.mem_mib, share.mem_mib)),
+        )
+        return tuple(dict.fromkeys((best, between, share)))
 
     def review_in_s(self, jobs: Sequence[Contender], past: Sequence[Ended]) -> float | None:
         return None

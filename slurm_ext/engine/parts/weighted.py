@@ -12,7 +12,7 @@ from slurm_ext.engine.view import JobView
 from slurm_ext.errors import PolicyError
 from slurm_ext.model.annotation import Annotation
 from slurm_ext.model.decision import Term
-from slurm_ext.model.job import Job, JobKey
+from slurm_ext.model.job import Job, JobKey, SlurmFactors
 from slurm_ext.model.units import EpochS
 
 _NOT_OVERDUE = Term("overdue_s", 0.0)
@@ -33,6 +33,8 @@ class WeightedFactors:
     """Factors from 0 (last) to 1 (first), each times its ``weight_…``; the highest sum goes first.
 
     ``priority``: Slurm's own priority without our SiteFactor, over the highest one that waits.
+    ``slurm_age``, ``fair_share``, ``qos``, ``partition``, ``size``, ``association``: the factors
+    it is made of, as Slurm has normalised them (sprio(1)); 0 where they are not to be had.
     ``age``: time since submission over ``max_age_s``, at most 1 (as PriorityMaxAge, slurm.conf(5)).
     ``short``: h / (h + GPU-seconds still to run), h = ``half_gpu_s``; Shortest Remaining Service
     First when it is the only one (Gu et al., NSDI 2019).
@@ -48,6 +50,12 @@ class WeightedFactors:
     """
 
     weight_priority: float = 1.0
+    weight_slurm_age: float = 0.0
+    weight_fair_share: float = 0.0
+    weight_qos: float = 0.0
+    weight_partition: float = 0.0
+    weight_size: float = 0.0
+    weight_association: float = 0.0
     weight_age: float = 0.5
     weight_short: float = 4.0
     weight_attained: float = 0.0
@@ -72,6 +80,11 @@ class WeightedFactors:
                     f"policy.parameters.{f.name}: {value:g} cannot be; give a number "
                     f"from {low:g} to {LARGEST:g}"
                 )
+
+    @property
+    def reads_factors(self) -> bool:
+        """See ``policy.ReadsFactors``."""
+        return any(getattr(self, f"weight_{name}") for name in SLURM_NAMES)
 
     def beside(
         self, running: Iterable[Job], annotations: Mapping[JobKey, Annotation]
@@ -103,17 +116,20 @@ class WeightedFactors:
 
     def factors(self, views: Sequence[JobView], now_s: EpochS) -> list[tuple[Factor, ...]]:
         """What the sums are made of, in the order of ``views``."""
-        weights = self._weights()
+        names, weights = self._names(), self._weights()
         return [
-            tuple(Factor(n, v, w) for n, v, w in zip(NAMES, values, weights, strict=True))
+            tuple(Factor(n, v, w) for n, v, w in zip(names, values, weights, strict=True))
             for values in self._values(views, now_s)
         ]
 
     def _weights(self) -> tuple[float, ...]:
-        return tuple(getattr(self, f"weight_{name}") for name in NAMES)
+        return tuple(getattr(self, f"weight_{name}") for name in self._names())
+
+    def _names(self) -> tuple[str, ...]:
+        return NAMES + SLURM_NAMES if self.reads_factors else NAMES
 
     def _values(self, views: Sequence[JobView], now_s: EpochS) -> list[tuple[float, ...]]:
-        """One row a view, columns as :data:`NAMES`. Only sums, products and quotients: the same
+        """One row a view, columns as :meth:`_names`. Only sums, products and quotients: the same
         bits on any machine."""
         highest = max((v.natural_priority for v in views), default=0)
         lane, half_gpu_s, half_gang = self._lane(views), self.half_gpu_s, self.half_gang_gpus
@@ -130,7 +146,9 @@ class WeightedFactors:
                 1.0 if v.key in lane else 0.0,
                 gpus / (gpus + half_gang),
             ))  # fmt: skip
-        return rows
+        if not self.reads_factors:
+            return rows
+        return [(*row, *(v.job.factors or NO_FACTORS)) for v, row in zip(views, rows, strict=True)]
 
     def _urgency(self, view: JobView, now_s: EpochS) -> float:
         annotated = view.annotation.deadline_s if view.annotation is not None else 0
@@ -163,6 +181,22 @@ class WeightedFactors:
 
 NAMES = ("priority", "age", "short", "attained", "deadline", "lane", "gang")
 """The factors of :class:`WeightedFactors`, in the order they are summed up."""
+
+SLURM_WEIGHTS = {
+    "slurm_age": "PriorityWeightAge",
+    "fair_share": "PriorityWeightFairshare",
+    "qos": "PriorityWeightQOS",
+    "partition": "PriorityWeightPartition",
+    "size": "PriorityWeightJobSize",
+    "association": "PriorityWeightAssoc",
+}
+"""Slurm's own factors, in the order of ``SlurmFactors``, each with the setting of slurm.conf
+without which Slurm does not work it out."""
+
+SLURM_NAMES = tuple(SLURM_WEIGHTS)
+"""They follow :data:`NAMES` where one of them has a weight."""
+
+NO_FACTORS = SlurmFactors()
 
 
 def rest_s(view: JobView, *, careful: bool = False) -> float:

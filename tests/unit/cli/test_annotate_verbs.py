@@ -211,3 +211,13 @@ def test_completion_is_a_bash_script(capsys: Capture, tmp_path: Path) -> None:
     main(["completion", "bash"])
     script = capsys.readouterr().out
     subprocess.run(["bash", "-n"], input=script.encode(), check=True)
+
+
+def test_check_reads_what_is_named_and_nothing_in_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "jobs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert main(["annotate", "check", "jobs", "env"]) == 2
+    assert capsys.readouterr().out.count("cannot be read") == 2

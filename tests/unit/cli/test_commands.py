@@ -93,7 +93,14 @@ def test_why_json(state: Path, explained: FakeSlurm, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("99", "not in the queue"), ("2", "has ended"), ("x\x1b[2J", "not in")]
+    ("name", "said"),
+    [
+        ("99", "not in the queue"),
+        ("", "which job"),
+        (" ", "which job"),
+        ("2", "has ended"),
+        ("x\x1b[2J", "not in"),
+    ],
 )
 def test_why_of_what_does_not_wait(
     state: Path, explained: FakeSlurm, capsys: pytest.CaptureFixture[str], name: str, said: str

@@ -35,7 +35,7 @@ def test_show_tells_source_needs_and_parameters(capsys: pytest.CaptureFixture[st
 def test_json_is_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policy", "show", "synergy", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["runs"], found["round_s"]) == ("simulated", 300)
+    assert (found["runs"], found["round_s"]) == ("annotated", 300)
     assert main(["policy", "list", "--json"]) == 0
     assert [p["name"] for p in json.loads(capsys.readouterr().out)] == NAMES
 
@@ -65,7 +65,7 @@ def test_every_policy_has_a_page(policy: Policy) -> None:
 
 def test_the_daemon_refuses_what_is_only_simulated() -> None:
     with pytest.raises(PolicyError, match="simulator only"):
-        for_daemon("doubling", {})
+        for_daemon("themis", {})
     assert for_daemon("sjf", {"times_gpus": True}).name == "sjf"
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.daemon.config import load
-from slurm_ext.daemon.doctor import Facts, Level, examine
+from slurm_ext.daemon.doctor import examine
 from slurm_ext.daemon.estimates import HistoryState
+from slurm_ext.daemon.findings import Facts, Level
 from slurm_ext.model.node import Node
 from slurm_ext.model.observation import Controller, Observation, Problem
 from slurm_ext.slurm.fallback import Choice
@@ -22,6 +23,9 @@ GOOD = {
     "schedulerparameters": "bf_interval=5",
     "accountingstoragetres": "cpu,gres/gpu",
 }
+
+
+FAIR_SHARE: dict[str, object] = {"policy.parameters": {"weight_fair_share": 1.0}}
 
 
 def found(
@@ -48,6 +52,12 @@ def found(
 
 def test_a_good_cluster_has_no_complaint() -> None:
     assert set(found().values()) == {Level.OK}
+
+
+def test_factors_that_slurm_works_out_are_no_complaint() -> None:
+    assert "slurm_factors" not in found(
+        overrides=FAIR_SHARE, config={"priorityweightfairshare": "1"}
+    )
 
 
 @pytest.mark.parametrize(
@@ -83,6 +93,9 @@ def test_a_good_cluster_has_no_complaint() -> None:
         ({"problems": (Problem("job", "7", "x"),)}, "unreadable", Level.WARNING),
         ({"overrides": {"partitions.nope.mode": "order"}}, "partition", Level.WARNING),
         ({"overrides": {"mode": "observe"}}, "mode", Level.NOTE),
+        ({"overrides": FAIR_SHARE}, "slurm_factors", Level.WARNING),
+        ({"overrides": FAIR_SHARE, "config": {"prioritytype": "priority/basic"}}, "slurm_factors",
+         Level.WARNING),
         ({"level": "Operator", "overrides": {"levers.defer": "hold"}}, "hold_without_notes",
          Level.ERROR),
     ],

@@ -107,3 +107,9 @@ def test_history_is_read_before_it_is_learnt_from(tmp_path: Path) -> None:
         f"ExecStart={PROGRAM} history sync {config}",
         f"ExecStart={PROGRAM} history fit {config}",
     ]
+
+
+def test_an_empty_root_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["setup", "--dry-run", "--root", ""])
+    assert "name a directory" in capsys.readouterr().err

@@ -6,17 +6,17 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
 from slurm_ext.daemon import journal_file
 from slurm_ext.daemon.journal import Journal
-from slurm_ext.daemon.journal_rows import ENTRY_COLUMNS
+from slurm_ext.daemon.journal_rows import ENTRY_COLUMNS, entry_row
 from slurm_ext.daemon.records import CycleRecord
 from slurm_ext.errors import JournalError
-from slurm_ext.model.decision import JobPatch, Lever
+from slurm_ext.model.decision import JobPatch, Lever, Shape
 from slurm_ext.model.job import JobKey
 from slurm_ext.model.ledger import LedgerEntry
 
@@ -73,9 +73,33 @@ def test_a_newer_version_is_refused_and_left_alone(
     db = sqlite3.connect(path)
     db.execute("PRAGMA user_version = 99")
     db.close()
-    with pytest.raises(JournalError, match=r"has version 99, this program knows up to 1; install"):
+    with pytest.raises(JournalError, match=r"has version 99, this program knows up to 4; install"):
         opening(path)
     assert [file.name for file in path.parent.iterdir() if "damaged" in file.name] == []
+
+
+def test_a_ledger_from_before_shapes_is_kept(path: Path) -> None:
+    first = replace(journal_file.KIND, migrations=journal_file.KIND.migrations[:1])
+    db = sqlite3.connect(path, isolation_level=None)
+    first.migrate(db, path)
+    old = [name for name in ENTRY_COLUMNS if name not in ("shape", "original_shape")]
+    entry = LedgerEntry(JobKey(7, NOW), "7", planned_nodes=("n1",))
+    row = dict(zip(ENTRY_COLUMNS, entry_row(entry), strict=True))
+    marks = ", ".join("?" * len(old))
+    db.execute(f"INSERT INTO entry ({', '.join(old)}) VALUES ({marks})", [row[n] for n in old])
+    db.close()
+    with Journal(path) as journal:
+        assert journal.entries() == {entry.key: entry}
+
+
+def test_shapes_are_kept(path: Path) -> None:
+    entry = LedgerEntry(
+        JobKey(7, NOW), "7", shape=Shape(1, 8, 1, 32, 500), original_shape=Shape(1, 4, 1, 16)
+    )
+    with Journal(path) as journal:
+        journal.commit_intents([entry], [], 1, NOW)
+    with Journal.open_readonly(path) as journal:
+        assert journal.entries() == {entry.key: entry}
 
 
 def test_a_reader_does_not_migrate(path: Path) -> None:

@@ -13,14 +13,17 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from slurm_ext.daemon.config import load
 from slurm_ext.daemon.journal import Journal
-from slurm_ext.daemon.metrics import Metrics, TcpMetrics, size_of
+from slurm_ext.daemon.metrics import Metrics, size_of
+from slurm_ext.daemon.metrics_port import TcpMetrics
 from slurm_ext.daemon.runner import Runner
 from slurm_ext.errors import SlurmExtError
 from slurm_ext.model.job import BaseState, JobState
 from slurm_ext.model.observation import Observation
+from slurm_ext.slurm.tally import TALLY
 from tests.builders import job, node, observation
 from tests.fake import FakeSlurm
 
+NOW = int(time.time())
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
@@ -90,6 +93,48 @@ def test_only_ends_that_were_watched_count(tmp_path: Path) -> None:
     metrics = Metrics()
     run(metrics, tmp_path, look(), look(ended=True))
     assert read(metrics, "job_completion_seconds_sum", size="2-4") == 90
+
+
+def test_a_requeue_counts_with_the_gpu_time_of_its_run(tmp_path: Path) -> None:
+    metrics = Metrics()
+    again = replace(look(), jobs=(replace(job(1, gpus=2, submit=NOW), restarts=1),))
+    run(metrics, tmp_path, look(running=True), again)
+    assert read(metrics, "requeues_total") == 1
+    assert read(metrics, "requeued_gpu_seconds_total") == 2 * 10
+
+
+def test_free_and_stranded_gpus_are_worked_out_when_asked_for(tmp_path: Path) -> None:
+    metrics = Metrics()
+    full = replace(node("n2"), cpus_alloc=node("n2").cpus)  # eight GPUs, no CPU left
+    obs = observation([node("n1"), full], [job(2, gpus=1, nodes=99)], now=NOW)
+    run(metrics, tmp_path, obs)
+    assert read(metrics, "free_gpus", use="any") == 16
+    assert read(metrics, "stranded_gpus", cause="cpus") == 8
+    assert read(metrics, "stranded_gpus", cause="memory") == 0
+
+
+def test_promises_count_by_what_became_of_them(tmp_path: Path) -> None:
+    metrics = Metrics()
+    now = int(time.time())
+    blocked = observation([node("n1", used=range(6))], [
+        replace(job(1, gpus=6, on={"n1": 6}, end=now + 50), start_s=now - 50),
+        job(2, gpus=8, submit=now - 50),
+    ], now=now)  # fmt: skip
+    started = replace(job(2, gpus=8, submit=now - 50, on={"n1": 8}), start_s=now + 300)
+    later = observation([node("n1", used=range(8))], [started], now=now + 301)
+    run(metrics, tmp_path, blocked, later)
+    assert read(metrics, "promises_total", outcome="late") == 1
+    assert read(metrics, "promises_late_seconds_total") > 0
+
+
+def test_versions_policy_and_calls_are_told(tmp_path: Path) -> None:
+    TALLY.note("squeue", "ok", 0.5)
+    metrics = Metrics()
+    run(metrics, tmp_path, look())
+    found = samples(metrics.text())
+    assert any(name == "slurm_ext_build_info" and ("policy", "fifo") in labels
+               for name, labels in found)  # fmt: skip
+    assert read(metrics, "slurm_calls_total", command="squeue", outcome="ok") >= 1
 
 
 def test_failures_count(tmp_path: Path) -> None:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import http.client
+import json
 import socket
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from slurm_ext.daemon import httpd
-from slurm_ext.daemon.client import ask
+from slurm_ext.daemon import access, httpd, views
+from slurm_ext.daemon.client import ask, ask_if_new
 from slurm_ext.daemon.config import load
 from slurm_ext.daemon.httpd import Ask
-from slurm_ext.daemon.publish import SOCKET_NAME, Publisher
+from slurm_ext.daemon.publish import KEPT_VIEWS, SOCKET_NAME, Publisher, _Published
 from slurm_ext.daemon.runner import Runner
 from slurm_ext.daemon.snapshot import snapshot
+from slurm_ext.daemon.views import View
 from slurm_ext.errors import SlurmExtError
+from slurm_ext.tui.app import Feed
 from tests.builders import job, node, observation
 from tests.fake import FakeSlurm
 
@@ -186,3 +190,101 @@ def connected(directory: Path) -> socket.socket:
     client.settimeout(10)
     client.connect(str(directory / SOCKET_NAME))
     return client
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        (b"GET /v1/jobs?" + b"x" * 200_000 + b" HTTP/1.0\r\n\r\n", 414),
+        (b"GET /healthz HTTP/1.0\r\nX: " + b"x" * 200_000 + b"\r\n\r\n", 431),
+        (b"GET /healthz HTTP/1.0\r\n" + b"A: b\r\n" * 300 + b"\r\n", 431),
+        (b"BREW /healthz HTTP/1.0\r\n\r\n", 501),
+        (b"GET / x y HTTP/1.0\r\n\r\n", 400),
+        (b"POST / HTTP/1.0\r\nContent-Length: 900000\r\n\r\n" + b"x" * 900_000, 413),
+    ],
+)
+def test_what_is_too_long_or_odd_is_refused_in_json(
+    tmp_path: Path, asked: bytes, status: int
+) -> None:
+    with Publisher(tmp_path), connected(tmp_path) as client:
+        client.sendall(asked)
+        response = http.client.HTTPResponse(client)
+        response.begin()
+        said = json.loads(response.read())
+    assert (response.status, list(said)) == (status, ["error"])
+
+
+def test_odd_questions_do_not_encode_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[object] = []
+    plain = views._encoded
+
+    def count(value: object) -> bytes:
+        encoded.append(value)
+        return plain(value)
+
+    monkeypatch.setattr(views, "_encoded", count)
+    with Publisher(tmp_path) as publisher:
+        put(publisher)
+        for i in range(50):
+            assert len(ask(tmp_path, f"/v1/status?limit={i}&x={i}")["jobs"]) == min(i, 3)
+            assert len(ask(tmp_path, f"/v1/jobs?limit={i}")) == min(i, 3)
+    assert len(encoded) == 3 + 1  # the jobs, and the rest
+
+
+def test_views_of_many_users_are_kept_up_to_a_number() -> None:
+    made: list[int] = []
+    published = _Published(lambda: {"cycle": 1}, 1)
+
+    def make(snapshot: Plain) -> View:
+        made.append(1)
+        return View(snapshot, None)
+
+    for user in [*range(KEPT_VIEWS + 1), KEPT_VIEWS, 0]:
+        published.view((f"u{user}", 0), make)
+    assert len(made) == KEPT_VIEWS + 2
+    assert len(published._views) == KEPT_VIEWS
+
+
+def test_a_view_that_has_the_newest_cycle_is_sent_nothing(tmp_path: Path) -> None:
+    with Publisher(tmp_path) as publisher:
+        put(publisher, cycle=4)
+        etag, first = ask_if_new(tmp_path, "/v1/status", "")
+        assert first["jobs"]
+        assert ask_if_new(tmp_path, "/v1/status", etag) == (etag, None)
+        publisher.failed("slurmctld is down", 7)
+        assert ask_if_new(tmp_path, "/v1/status", etag)[1]["failure"]["at_s"] == 7
+
+
+def test_the_live_view_keeps_what_it_has_and_starts_anew_with_another_daemon(
+    tmp_path: Path,
+) -> None:
+    feed = Feed(tmp_path, 1.0)
+    with Publisher(tmp_path) as publisher:
+        put(publisher, cycle=4)
+        feed.look()
+        shown = feed.data
+        feed.look()
+        assert feed.data is shown
+    feed.look()
+    assert "no daemon answers" in feed.error
+    with Publisher(tmp_path) as publisher:
+        put(publisher, cycle=4)
+        feed.look()
+        assert (feed.error, feed.data is shown) == ("", False)
+
+
+def test_named_operators_may_ask_and_others_may_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users = {1: "alice", 2: "bob"}
+    monkeypatch.setattr(access, "peer_uid", lambda connection: asking[0])
+    monkeypatch.setattr(access.pwd, "getpwuid", lambda uid: SimpleNamespace(pw_name=users[uid]))
+    asking = [1]
+    with Publisher(tmp_path, operators=("alice",)) as publisher:
+        put(publisher)
+        assert (tmp_path / SOCKET_NAME).stat().st_mode & 0o777 == 0o666
+        assert ask(tmp_path, "/v1/status")["jobs"]
+        asking[0] = 2
+        for path in ("/v1/status", "/metrics", "/healthz"):
+            with pytest.raises(SlurmExtError, match=r"status\.operators"):
+                ask(tmp_path, path)

@@ -15,9 +15,11 @@ from slurm_ext.daemon.journal import Journal
 from slurm_ext.daemon.recover import fail_open
 from slurm_ext.daemon.runner import Runner
 from slurm_ext.errors import JournalError, SlurmUnavailableError
-from slurm_ext.model.decision import JobPatch, Lever
+from slurm_ext.model.decision import JobPatch, Lever, Shape
 from slurm_ext.model.job import Job, NodeShare
+from slurm_ext.model.ledger import LedgerEntry, UndoNote, render_note
 from slurm_ext.model.observation import Observation, Reservation
+from slurm_ext.model.reshape import shape_of
 from slurm_ext.slurm.port import Outcome
 from tests.builders import job, node, observation
 from tests.fake import FakeSlurm
@@ -59,6 +61,27 @@ def test_two_cycles_take_hold_and_release_with_a_pin(journal: Journal) -> None:
     daemon.run()
     assert [p.lever for p in fake.sent] == [Lever.LEASE, Lever.RELEASE]
     assert fake.obs.jobs[0].request.required_nodes == ("n1",)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "asked"),
+    [({}, [True, False]), ({"weight_fair_share": 1.0}, [True, True])],
+)
+def test_slurms_factors_are_read_only_for_a_policy_that_weighs_them(
+    journal: Journal, parameters: dict[str, float], asked: list[bool]
+) -> None:
+    seen: list[bool] = []
+
+    class Asked(FakeSlurm):
+        def observe(self, *, site_factors: bool = False) -> Observation:
+            seen.append(site_factors)
+            return super().observe(site_factors=site_factors)
+
+    settings = {"policy.name": "multifactor", "policy.parameters": parameters}
+    daemon = Runner(config(**settings), Asked(now_obs([job(1)])), journal)
+    daemon.run()
+    daemon.run()
+    assert seen == asked
 
 
 def test_intents_are_committed_before_anything_is_sent(journal: Journal) -> None:
@@ -197,6 +220,38 @@ def test_fail_open_gives_everything_back(journal: Journal, with_ledger: bool) ->
     fail_open(fake, journal if with_ledger else None, can_note=True, notes=True)
     assert fake.obs.jobs[0].begin_s is None
     assert fake.obs.jobs[0].admin_comment == "theirs"
+
+
+ASKED, OURS = Shape(1, 8, 1, 1), Shape(1, 4, 1, 1)
+
+
+NOTE = render_note(UndoNote(shape=OURS, original_shape=ASKED))
+"""Of a job that asked for 8 GPUs and was made to ask for 4."""
+
+
+@pytest.mark.parametrize("note", ["", NOTE])
+def test_fail_open_gives_a_waiting_job_its_shape_back(journal: Journal, note: str) -> None:
+    fake = FakeSlurm(now_obs([job(1, gpus=4, admin_comment=note)]))
+    entry = LedgerEntry(fake.obs.jobs[0].key, "1", shape=OURS, original_shape=ASKED)
+    journal.commit_intents([entry], [], 1, 1)
+    fail_open(fake, None if note else journal, can_note=True, notes=True)
+    assert shape_of(fake.obs.jobs[0].request) == ASKED
+    assert fake.obs.jobs[0].admin_comment == ""
+
+
+def test_the_submitted_shape_of_a_running_job_outlives_a_fail_open_and_a_requeue(
+    journal: Journal,
+) -> None:
+    fake = FakeSlurm(now_obs([job(1, gpus=4, admin_comment=NOTE, on={"n1": 4})]))
+    entry = LedgerEntry(fake.obs.jobs[0].key, "1", shape=OURS, original_shape=ASKED)
+    journal.commit_intents([entry], [], 1, 1)
+    fail_open(fake, journal, can_note=True, notes=True)
+    (kept,) = journal.entries().values()
+    assert (kept.shape, kept.original_shape) == (OURS, ASKED)
+    noted = fake.obs.jobs[0].admin_comment
+    fake = FakeSlurm(now_obs([job(1, gpus=4, restarts=1, admin_comment=noted)]))
+    fail_open(fake, None, can_note=True, notes=True)
+    assert shape_of(fake.obs.jobs[0].request) == ASKED
 
 
 def test_fail_open_twice_changes_nothing_more(journal: Journal) -> None:

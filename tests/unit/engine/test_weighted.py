@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 
 from slurm_ext.engine.cycle import decide
-from slurm_ext.engine.parts.weighted import NAMES, WeightedFactors
-from slurm_ext.engine.policy import Policy
+from slurm_ext.engine.parts.weighted import NAMES, SLURM_NAMES, WeightedFactors
+from slurm_ext.engine.policy import Policy, reads_factors
 from slurm_ext.engine.settings import Context
 from slurm_ext.engine.view import JobView, look_at
 from slurm_ext.errors import PolicyError
 from slurm_ext.model.annotation import Annotation, Checkpoint
 from slurm_ext.model.decision import Mode
 from slurm_ext.model.estimate import Estimate
-from slurm_ext.model.job import Job
+from slurm_ext.model.job import Job, SlurmFactors
 from slurm_ext.policies import get
 from slurm_ext.sim.cluster import ClusterSpec
 from slurm_ext.sim.ideal import IdealDriver
@@ -65,6 +65,30 @@ def test_without_new_weights_the_order_is_slurms() -> None:
 def test_each_factor_alone(weight: str, first: dict, second: dict) -> None:  # type: ignore[type-arg]
     jobs = [job(1, **second), job(2, **first)]
     assert order(jobs, only(**{f"weight_{weight}": 1.0})) == [2, 1]
+
+
+@pytest.mark.parametrize("name", SLURM_NAMES)
+def test_each_of_slurms_factors_alone(name: str) -> None:
+    field = "age" if name == "slurm_age" else name
+    jobs = [job(1, factors=SlurmFactors()), job(2, factors=SlurmFactors(**{field: 0.5})), job(3)]
+    assert order(jobs, only(**{f"weight_{name}": 1.0})) == [2, 1, 3]
+
+
+def test_slurms_factors_are_told_where_one_has_a_weight() -> None:
+    views = [_view(job(1, factors=SlurmFactors(fair_share=0.25, qos=1.0)))]
+    ordering = only(weight_fair_share=2.0).ordering
+    assert isinstance(ordering, WeightedFactors)
+    (factors,) = ordering.factors(views, NOW)
+    told = {f.name: f.contribution for f in factors}
+    assert told["fair_share"] == 0.5
+    assert told["qos"] == 0.0
+    assert set(told) == {*NAMES, *SLURM_NAMES}
+
+
+def test_without_a_weight_nobody_asks_for_slurms_factors() -> None:
+    assert not reads_factors(get("multifactor").ordering)
+    assert not reads_factors(get("fifo").ordering)
+    assert reads_factors(only(weight_size=0.1).ordering)
 
 
 def test_an_estimate_counts_in_place_of_the_limit() -> None:

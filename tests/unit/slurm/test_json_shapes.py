@@ -207,3 +207,10 @@ def test_documents_without_records(document: object) -> None:
 def test_a_record_without_identity_is_a_problem() -> None:
     assert len(parse_jobs({"jobs": [{"job_state": "RUNNING"}]}, 0)[1]) == 1
     assert len(parse_nodes({"nodes": [{"gres": "gpu:1"}]})[1]) == 1
+
+
+@pytest.mark.parametrize(("size", "unplannable"), [(0, ()), (12, ("segment",))])
+def test_segments_are_left_to_slurm(size: int, unplannable: tuple[str, ...]) -> None:
+    record = {"job_id": 9, "job_state": ["PENDING"], "segment_size": size}
+    (job,), _ = parse_jobs({"jobs": [record]}, 0)
+    assert job.request.unplannable == unplannable

@@ -214,13 +214,12 @@ def test_partitions_of_text() -> None:
     assert (gpu.priority_tier, gpu.oversubscribe, gpu.is_default) == (3, "FORCE:1", True)
 
 
-def test_rpc_counts_and_site_factors() -> None:
+def test_rpc_counts() -> None:
     counts = text_parsers.parse_rpc_counts(
         "\tREQUEST_JOB_INFO                  ( 2003) count:47     ave_time:821    total_time:1642\n"
         "\troot            (       0) count:25     ave_time:986    total_time:24671\n"
     )
     assert counts == {"REQUEST_JOB_INFO": 47}
-    assert text_parsers.parse_site_factors("  3 0\n 12 -500\nx y\n4 5 6\n") == {3: 0, 12: -500}
 
 
 def test_agreement_compares_whole_observations() -> None:

@@ -35,6 +35,7 @@ def built(**raw: Any) -> Any:
         ({"core_spec": True}, 0, ("core_spec",)),
         ({"tasks_per_gpu": 2, "tres_per_job": "gres:gpu:4"}, 4, ("tasks_per_gpu",)),
         ({"sockets_per_node": 2}, 0, ("sockets_per_node",)),
+        ({"segment": 12}, 0, ("segment",)),
         ({"exclusive": "USER"}, 0, ("exclusive_user",)),
         ({"exclusive": "NODE"}, 0, ()),
         ({"features": "a&b"}, 0, ()),

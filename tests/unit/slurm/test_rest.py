@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from slurm_ext.errors import SlurmUnavailableError
-from slurm_ext.model.job import JobKey
+from slurm_ext.model.job import JobKey, SlurmFactors
 from slurm_ext.model.observation import Observation
 from slurm_ext.slurm import json_nodes
 from slurm_ext.slurm.cli import CliSlurm
 from slurm_ext.slurm.json import parse_jobs
+from slurm_ext.slurm.priorities import ARGUMENTS
 from slurm_ext.slurm.rest import RestOptions, RestSlurm
 from slurm_ext.slurm.rest_token import Token
 from slurm_ext.slurm.run import Answer, Runner
@@ -38,7 +39,7 @@ class Commands(Runner):
             ("show", "config"): text(self.version, "scontrol-config.txt"),
             ("show", "partition"): PARTITION,
             ("show", "reservation"): text(self.version, "scontrol-reservation.txt"),
-            ("-o", "%i %S"): "13 500\n",
+            ARGUMENTS[-2:]: "13 500 0 0.25 0 0 0 0\n",
         }[tuple(argv[-2:])]  # type: ignore[index]
         return Answer(said, "", 0, 0.0)
 
@@ -111,7 +112,9 @@ def test_each_version_is_read_as_its_json_is(site: Site, version: str) -> None:
 
 def test_site_factors_come_from_sprio(site: Site) -> None:
     seen = site.slurm.observe(site_factors=True)
-    assert {job.job_id: job.site_factor for job in seen.jobs}[13] == 500
+    job = next(job for job in seen.jobs if job.job_id == 13)
+    assert job.site_factor == 500
+    assert job.factors == SlurmFactors(fair_share=0.25)
 
 
 def test_jobs_that_did_not_change_are_kept_but_time_goes_on(site: Site) -> None:

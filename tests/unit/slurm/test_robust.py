@@ -24,6 +24,7 @@ from slurm_ext.slurm import (
     tres,
 )
 from slurm_ext.slurm import json as json_jobs
+from slurm_ext.slurm.priorities import parse_priorities
 from slurm_ext.slurm.request import RawRequest, build_request
 from slurm_ext.slurm.squeue import FIELDS, Framing, Record
 
@@ -88,7 +89,7 @@ def test_scontrol_parsers(value: str) -> None:
     text.parse_partitions(value)
     text.parse_reservations(value)
     text.parse_config(value)
-    text.parse_site_factors(value)
+    parse_priorities(value)
     text.parse_rpc_counts(value)
 
 

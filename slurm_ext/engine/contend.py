@@ -1,0 +1,111 @@
+"""From annotated and plain jobs to the contenders an allocation divides the servers among."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from slurm_ext.model.annotation import Annotation, Scaling, Speed
+from slurm_ext.model.job import Job, NodeShare
+from slurm_ext.model.reshape import reshaped
+
+from .allocation import Contender, Slice
+from .durations import limit_of
+from .parts.speed import rate
+from .settings import Context
+from .view import JobView
+
+SLOWEST, FASTEST = 1e-9, 1e9
+"""Units of work per second: from one in thirty years on."""
+
+
+def curve(job: Job, annotation: Annotation, ctx: Context) -> Speed:
+    """Declared speed, else a learned one."""
+    declared = annotation.speed
+    if declared.table or declared.theta:
+        return declared
+    return ctx.curves.get(job.key, Speed())
+
+
+def believable(speed: Speed, counts: Sequence[int]) -> bool:
+    """Whether a curve says something that can be calculated with at all these GPU counts."""
+    return all(SLOWEST <= rate(speed, gpus) <= FASTEST for gpus in counts)
+
+
+def as_submitted(job: Job, ctx: Context) -> Job:
+    """A running job asking for what its user asked for."""
+    entry = ctx.ledger.get(job.key)
+    if entry is None or entry.shape is None or entry.original_shape is None:
+        return job
+    return replace(job, request=reshaped(job.request, entry.original_shape))
+
+
+def held_gpus(job: Job) -> int:
+    return sum(share.gpus for share in job.alloc)
+
+
+def plain(view: JobView, line: int, most: int) -> Contender:
+    """A job that gets what it asks for or waits; an array as many tasks as could run at once."""
+    gpus = view.job.request.gpus
+    tasks = max(1, min(view.job.array_count, most // max(1, gpus)))
+    length_s = float(view.duration_s)
+    return Contender(view.key, line, view.job.user, gpus * tasks, length_s, length_s)
+
+
+def scalable(
+    job: Job, annotation: Annotation, counts: tuple[int, ...], ctx: Context, line: int,
+    at: dict[str, int], now_s: int,
+) -> Contender:  # fmt: skip
+    """A job that may have another size; ``counts`` are its allowed ones, ``at`` numbers servers.
+
+    Work and its remainder by its own reports, else by the expected run time.
+    """
+    asked = job.request.gpus
+    speed = curve(job, annotation, ctx)
+    base = rate(speed, asked)
+    service_s = _service_s(job, annotation, base, ctx)
+    known = replace(
+        annotation, speed=speed,
+        scaling=Scaling(annotation.scaling.kind, counts[0], counts[-1],
+                        annotation.scaling.powers_of_two, annotation.scaling.logical_workers),
+    )  # fmt: skip
+    gpus = held_gpus(job)
+    left_s = service_s
+    ran_s = now_s - job.start_s if gpus and job.start_s is not None else 0
+    told = ctx.progress.get(job.key)
+    if told is not None and told.reports and annotation.work and base:
+        left_s = max(0.0, annotation.work - told.reports[-1].step) / base
+    elif ran_s > 0:
+        left_s = service_s - ran_s * (rate(speed, gpus) / base if base else 1.0)
+    return Contender(
+        job.key, line, job.user, asked, service_s, max(1.0, left_s), _slices(job.alloc, at),
+        attained_s=float(ran_s), attained_gpu_s=float(ran_s * gpus), started_s=job.start_s,
+        restarts=job.restarts, annotation=known,
+    )  # fmt: skip
+
+
+def _service_s(job: Job, annotation: Annotation, base: float, ctx: Context) -> float:
+    limit_s = float(limit_of(job, ctx.backfill.default_limit_s))
+    if annotation.work and base:
+        return annotation.work / base
+    estimate = ctx.estimates.get(job.key)
+    return min(limit_s, estimate.p50_s) if estimate is not None else limit_s
+
+
+def _slices(alloc: tuple[NodeShare, ...], at: dict[str, int]) -> tuple[Slice, ...]:
+    return tuple(Slice(at[s.node], s.gpus, s.cpus, s.mem_mib) for s in alloc if s.gpus)
+
+
+def may_change(view: JobView) -> str:
+    """Why an annotated waiting job is left as it was submitted, or nothing."""
+    if view.job.array_tasks:
+        return "tasks of an array share one request"
+    if view.entry is not None and view.entry.failed_starts:
+        return "Slurm did not start it in another shape"
+    return ""
+
+
+def settled(view: JobView) -> bool:
+    """Whether the job keeps its size because it has started before."""
+    scaling = view.annotation.scaling if view.annotation is not None else None
+    return scaling is not None and scaling.kind == "moldable" and view.job.restarts > 0

@@ -1,0 +1,1 @@
+"""Training jobs by what was measured of their applications: step times, gradients, progress."""
