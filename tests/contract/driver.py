@@ -35,7 +35,12 @@ class Driver:
     def fill(self) -> None:
         """Jobs that take every CPU of every node, so that whatever comes next waits."""
         count = self.run("sinfo", "-h", "-o", "%D").split()[0]
-        self.submit(f"-N{count}", "--exclusive", "-J", "filler")
+        filler = self.submit(f"-N{count}", "--exclusive", "-J", "filler")
+
+        def state() -> str:
+            return self.run("squeue", "-h", "-j", str(filler), "-o", "%T").strip()
+
+        wait_until(state, lambda seen: seen == "RUNNING", 30, "the filler runs")
 
     def clean(self) -> None:
         """No jobs, no reservations, all nodes idle."""
