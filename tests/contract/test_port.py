@@ -10,7 +10,6 @@ import pytest
 from slurm_ext.model.decision import JobPatch, Lever, ReservationSpec, Shape
 from slurm_ext.model.job import BaseState, Job, JobKey
 from slurm_ext.model.ledger import UndoNote, with_note
-from slurm_ext.model.observation import Problem
 from slurm_ext.model.reshape import shape_of
 from slurm_ext.model.units import indices_of
 from slurm_ext.slurm.port import SlurmPort
@@ -126,21 +125,13 @@ def test_site_factor(port: SlurmPort, driver: Driver) -> None:
     driver.fill()
     one = job(port, driver.submit("-N1"))
     assert all(outcome.ok for outcome in port.patch([change(one, site_factor=500)]))
-    seen = with_factor(port, one, 500)
+    seen = next(o for o in port.observe(site_factors=True).jobs if o.key == one.key)
+    assert seen.site_factor == 500
     assert seen.priority - one.priority == pytest.approx(500, abs=60)
     port.patch([change(one, site_factor=0)])
-    with_factor(port, one, 0)
+    seen = next(o for o in port.observe(site_factors=True).jobs if o.key == one.key)
+    assert seen.site_factor == 0
     assert job(port, one.job_id).site_factor is None
-
-
-def with_factor(port: SlurmPort, one: Job, value: int) -> Job:
-    """The job, once a look shows this SiteFactor; sprio may miss a job in one look."""
-
-    def look() -> tuple[Job, tuple[Problem, ...]]:
-        seen = port.observe(site_factors=True)
-        return next(o for o in seen.jobs if o.key == one.key), seen.problems
-
-    return wait_until(look, lambda got: got[0].site_factor == value, 10, f"SiteFactor {value}")[0]
 
 
 def test_lease_and_now(port: SlurmPort, driver: Driver) -> None:
