@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -130,6 +133,31 @@ class Bed:
             if len(found) == len(jobs) or time.monotonic() > end_by:
                 return found
             time.sleep(POLL_S)
+
+
+@contextmanager
+def beds_of(
+    rows: Sequence[Row], name: str, *, users: Sequence[str] = (), teacher: int = -1
+) -> Iterator[list[Bed]]:
+    """A running cluster for each contender, all gone afterwards. ``teacher`` has accounting."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    with ExitStack() as stack:
+        folder = tempfile.TemporaryDirectory(prefix=f"{name}-", dir="/tmp")
+        root = Path(stack.enter_context(folder))
+        root.chmod(0o755)
+        beds = [
+            Bed(row, root / f"c{i}", accounting=i == teacher, users=users)
+            for i, row in enumerate(rows)
+        ]
+        for bed in beds:
+            bed.up(stack)
+        yield beds
+
+
+def side_by_side(beds: Sequence[Bed], one: Callable[[Bed], None]) -> None:
+    """On all clusters at the same time; the first failure is raised."""
+    with ThreadPoolExecutor(len(beds)) as pool:
+        list(pool.map(one, beds))
 
 
 def epoch_s(text: str) -> int:

@@ -14,17 +14,13 @@ import argparse
 import json
 import random
 import re
-import signal
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from bed import GPUS, NODES, ROOT, Bed, Row, Span, figures
+from bed import GPUS, NODES, ROOT, Bed, Row, Span, beds_of, figures, side_by_side
 
 from slurm_ext.engine.parts.speed import fit_theta
 
@@ -201,18 +197,11 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, metavar="FILE", help="write all figures as JSON")
     parser.add_argument("--logs", type=Path, metavar="DIR", help="keep the daemons' logs there")
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     work = submissions(args.kind, args.seed, args.count, args.typical, args.load)
     rows = [row for row in ROWS[args.kind] if not args.only or args.only in row.name]
     out: dict[str, dict[str, float]] = {}
-    with ExitStack() as stack:
-        root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="elastic-", dir="/tmp")))
-        root.chmod(0o755)
-        beds = [Bed(row, root / f"c{i}") for i, row in enumerate(rows)]
-        for bed in beds:
-            bed.up(stack)
-        with ThreadPoolExecutor(len(beds)) as pool:
-            list(pool.map(lambda bed: one_pass(bed, work, out), beds))
+    with beds_of(rows, "elastic") as beds:
+        side_by_side(beds, lambda bed: one_pass(bed, work, out))
         if args.logs is not None:
             args.logs.mkdir(parents=True, exist_ok=True)
             for i, bed in enumerate(beds):

@@ -11,18 +11,14 @@ from __future__ import annotations
 
 import argparse
 import re
-import signal
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
-from bed import GPUS, NODES, ROOT, Bed, Row, epoch_s
+from bed import GPUS, NODES, ROOT, Bed, Row, beds_of, epoch_s, side_by_side
 
 from slurm_ext.engine.settings import LeverSettings
 from slurm_ext.sim.cluster import ClusterSpec
@@ -133,7 +129,6 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, metavar="DIR", help="write the dumps there")
     parser.add_argument("--again", type=Path, metavar="DIR", help="simulate kept dumps again")
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     seen: dict[str, SimResult] = {}
     if args.again is not None:
         for i, row in enumerate(ROWS):
@@ -141,16 +136,8 @@ def main() -> int:
         table(ROWS, seen)
         return 0
     work = list(items(args.count, args.seed, args.gap, args.run))
-    with ExitStack() as stack:
-        root = Path(
-            stack.enter_context(tempfile.TemporaryDirectory(prefix="fidelity-", dir="/tmp"))
-        )
-        root.chmod(0o755)
-        beds = [Bed(row, root / f"c{i}") for i, row in enumerate(ROWS)]
-        for bed in beds:
-            bed.up(stack)
-        with ThreadPoolExecutor(len(beds)) as pool:
-            list(pool.map(lambda bed: real(bed, work, seen), beds))
+    with beds_of(ROWS, "fidelity") as beds:
+        side_by_side(beds, lambda bed: real(bed, work, seen))
         if args.keep is not None:
             args.keep.mkdir(parents=True, exist_ok=True)
             for i, bed in enumerate(beds):

@@ -15,17 +15,12 @@ import argparse
 import json
 import math
 import random
-import signal
-import sys
-import tempfile
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from bed import GPUS, NODES, POLL_S, Bed, Row, Span, figures
+from bed import GPUS, NODES, POLL_S, Bed, Row, Span, beds_of, figures, side_by_side
 
 USERS = ("hx-ann", "hx-bob", "hx-cem", "hx-dia")
 FACTORS = (2.0, 3.4, 5.8, 10.0)
@@ -122,8 +117,7 @@ def await_accounting(bed: Bed, jobs: int) -> None:
 
 def run(beds: Sequence[Bed], work: Sequence[Submission], title: str) -> dict[str, dict[str, float]]:
     out: dict[str, dict[str, float]] = {}
-    with ThreadPoolExecutor(len(beds)) as pool:
-        list(pool.map(lambda bed: one_pass(bed, work, out), beds))
+    side_by_side(beds, lambda bed: one_pass(bed, work, out))
     print(f"\n{title}: {len(work)} jobs\n")
     heads = ("mean wait s", "mean JCT s", "median JCT s", "p95 JCT s", "slowdown", "makespan s")
     print(f"| | {' | '.join(heads)} | GPU use |")
@@ -144,19 +138,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, metavar="FILE", help="write all figures as JSON")
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     work = kinds(random.Random(args.seed))
-    with ExitStack() as stack:
-        root = Path(
-            stack.enter_context(tempfile.TemporaryDirectory(prefix="history-live-", dir="/tmp"))
-        )
-        root.chmod(0o755)
-        beds = [
-            Bed(row, root / f"c{i}", accounting=i == TEACHER, users=USERS)
-            for i, row in enumerate(ROWS)
-        ]
-        for bed in beds:
-            bed.up(stack)
+    with beds_of(ROWS, "history-live", users=USERS, teacher=TEACHER) as beds:
         first = run(beds, submissions(args.seed + 1, args.count, args.load, work), "first pass")
         teacher = beds[TEACHER]
         await_accounting(teacher, args.count)

@@ -9,7 +9,6 @@ from importlib import resources
 from typing import Any
 
 MARKER = "slurm_ext:"
-OFF = "slurm_ext:off"
 MAX_BYTES = 1024
 """Of a comment with its annotation: Slurm refuses a job with a longer one (tried on 22.05)."""
 

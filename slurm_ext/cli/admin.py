@@ -15,6 +15,7 @@ from slurm_ext.daemon.directory import make_directory
 from slurm_ext.daemon.journal import Journal
 from slurm_ext.daemon.lock import DaemonLock, read_heartbeat
 from slurm_ext.daemon.recover import fail_open
+from slurm_ext.engine.restart import COOL_S
 from slurm_ext.errors import JournalError, LockedError, SlurmExtError
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.slurm.port import SlurmPort
@@ -229,7 +230,7 @@ def _expedite(port: SlurmPort, keys: list[JobKey], wait_s: float) -> list[JobKey
 
 
 def _delayed(job: Job, now_s: int) -> bool:
-    return job.begin_s is not None and job.begin_s - now_s > requeue.RESTART_AFTER_S
+    return job.begin_s is not None and job.begin_s - now_s > COOL_S
 
 
 def _say(text: str) -> None:

@@ -125,9 +125,9 @@ def _show(data: Mapping[str, Any]) -> None:
     for changes in data["would_start_with"]:
         out.print(safe(f"  would start now with {_words(changes)} (see --what-if)", 200))
     if data["preempt"] is not None:
-        out.print(safe(f"  preemption (a proposal): {data['preempt']['reason']['text']}", 300))
+        out.print(safe(f"  preemption (planned): {data['preempt']['reason']['text']}", 300))
     for gainer in data["victim_for"]:
-        out.print(f"  a preemption plan would requeue it for job {gainer} (a proposal)")
+        out.print(f"  a preemption plan would requeue it for job {gainer} (planned)")
     for change in data["history"][-CHANGES_SHOWN:]:
         out.print(safe(f"  {clock(change['at_s'])} {change['verdict']}: {change['text']}", 200))
     if "what_if" in data:

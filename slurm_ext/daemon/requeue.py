@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from slurm_ext.engine.restart import COOL_S
 from slurm_ext.model.decision import JobPatch, Lever
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.units import EpochS
@@ -15,11 +16,6 @@ from .journal import Journal
 
 REQUEUE_DELAY_S = 130
 """Slurm makes a requeued job wait for about the life of a credential (120 s by default)."""
-
-
-RESTART_AFTER_S = 5
-"""Not at once: the node has just revoked the job's credential, and one made in the same second is
-refused ("Killing non-startable batch job: Job credential revoked", seen on 22.05)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +86,11 @@ def delayed(jobs: Sequence[Job], requeued: Sequence[JobKey], now_s: EpochS) -> l
     ids = {key.job_id for key in requeued}
     return [
         JobPatch(
-            j.key, j.address, Lever.RELEASE, begin_s=now_s + RESTART_AFTER_S, why="requeue_delay"
+            j.key, j.address, Lever.RELEASE, begin_s=now_s + COOL_S, why="requeue_delay"
         )
         for j in jobs
         if j.job_id in ids
         and j.state.pending
         and j.begin_s is not None
-        and RESTART_AFTER_S < j.begin_s - now_s <= REQUEUE_DELAY_S
+        and COOL_S < j.begin_s - now_s <= REQUEUE_DELAY_S
     ]  # fmt: skip

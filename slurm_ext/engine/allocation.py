@@ -46,7 +46,7 @@ class Contender:
     ``gpus``: as requested. ``held``: what it has now, empty while it waits. ``attained_s``: time
     it has run; ``attained_gpu_s``: the same times its GPUs. ``service_s``: expected run time as
     requested, of which ``remaining_s`` are left; ``speed``: progress of now, as requested = 1; of a
-    waiting job the best to expect. ``work_left``: share of the work still to do, in (0, 1].
+    waiting job the best to expect.
     ``started_s``: first start, None before it; ``since_s``: last change between running and
     waiting. ``restarts``: how often it was stopped. ``line``: place in the order of submission.
     ``goodput``: of a job that chooses its own batch size.
@@ -71,10 +71,6 @@ class Contender:
     @property
     def gpus_held(self) -> int:
         return sum(s.gpus for s in self.held)
-
-    @property
-    def work_left(self) -> float:
-        return self.remaining_s / self.service_s if self.service_s else 0.0
 
 
 class Ended(NamedTuple):

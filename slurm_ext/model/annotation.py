@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-SCALINGS = ("fixed", "moldable", "elastic")
-COMMUNICATION = ("", "light", "heavy")
-
 
 @dataclass(frozen=True, slots=True)
 class Scaling:

@@ -123,7 +123,7 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """Whom to requeue so that the blocked job ``key`` starts now; a proposal, nothing is sent.
+    """Whom to requeue so that the blocked job ``key`` starts now; carried out step by step.
 
     ``gain_gpu_s``: its GPUs times the wait that is saved. ``worth``: the gain is the configured
     multiple of the cost. ``optimal``: no cheaper set exists (else the cheapest that was found).

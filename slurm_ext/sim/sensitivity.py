@@ -18,7 +18,6 @@ from .workload import TraceJob
 
 GIB_MIB = 1024
 FAIR_CPUS = 3.0
-FAIR_MEM_GIB = 62.5
 
 
 class Profile(NamedTuple):

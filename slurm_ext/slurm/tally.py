@@ -6,8 +6,6 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-OUTCOMES = ("ok", "refused", "unavailable")
-
 
 @dataclass(frozen=True, slots=True)
 class Calls:
@@ -25,7 +23,7 @@ class Tally:
         self._lock = threading.Lock()
 
     def note(self, command: str, outcome: str, seconds: float) -> None:
-        """One call more. ``outcome``: one of :data:`OUTCOMES`."""
+        """One call more. ``outcome``: ``ok``, ``refused`` or ``unavailable``."""
         with self._lock:
             before = self._calls.get((command, outcome), Calls())
             self._calls[command, outcome] = Calls(before.count + 1, before.seconds + seconds)

@@ -43,7 +43,6 @@ class FabricIndex:
         self.levels = max(1, fabric.levels)
         ids = {unit.name: i for i, unit in enumerate(fabric.units)}
         self.units: IntArray = np.empty((self.levels, len(nodes)), dtype=np.int64)
-        self.unit_names = tuple(unit.name for unit in fabric.units)
         alone = len(ids)
         for i, node in enumerate(nodes):
             path = fabric.path(node)

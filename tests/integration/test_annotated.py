@@ -14,7 +14,7 @@ import slurm_ext.slurm
 from slurm_ext.annotate.check import understand
 from slurm_ext.annotate.script import read_script
 from slurm_ext.daemon.progress import read_progress
-from slurm_ext.daemon.requeue import RESTART_AFTER_S
+from slurm_ext.engine.restart import COOL_S
 from slurm_ext.model.progress import Progress
 from slurm_ext.sbatch_templates import names, render
 
@@ -126,7 +126,7 @@ def test_a_job_goes_on_at_another_size(name: str, annotating: Slurm, work: Path)
     annotating.update(job, Gres="gpu:8", NumCPUs=32)
     annotating.run("scontrol", "release", str(job))
     # Not "now": the node has just revoked the job's credential.
-    annotating.update(job, StartTime=f"now+{RESTART_AFTER_S}")
+    annotating.update(job, StartTime=f"now+{COOL_S}")
     annotating.wait_completed([job], 40)
     reports = progress(work, job).reports
     assert next(r.gpus for r in reports if r.checkpoint) == saved.gpus == 4

@@ -70,6 +70,15 @@ def trainer(slurm: Slurm, tmp_path: Path) -> Trainer:
     return Trainer(slurm, tmp_path)
 
 
+def crowd_in(slurm: Slurm, gate: Path) -> list[int]:
+    """Plain jobs that leave four GPUs of the first node free until the gate opens."""
+    sizes = (("n2", 8), ("n1", 4))
+    return [
+        slurm.submit(f"--gpus-per-node={gpus}", f"--nodelist={node}", "--time=60", until=gate)
+        for node, gpus in sizes
+    ]
+
+
 def test_preemptible_jobs_make_room_and_go_on(
     slurm: Slurm, daemon: Callable[..., Daemon], trainer: Trainer
 ) -> None:
@@ -141,10 +150,7 @@ def test_a_job_comes_back_larger(
 ) -> None:
     """Nobody takes the room it leaves meanwhile, or the room it is to grow into."""
     gate = trainer.directory / "gate"
-    plain = [
-        slurm.submit("--gpus-per-node=8", "--nodelist=n2", "--time=60", until=gate),
-        slurm.submit("--gpus-per-node=4", "--nodelist=n1", "--time=60", until=gate),
-    ]
+    plain = crowd_in(slurm, gate)
     grows = trainer.submit("--nodelist=n1", annotation=ELASTIC, gpus=2, work=250)
     trainer.wait_working(grows)
     greedy = [slurm.submit(f"--gpus-per-node={n}", "--time=1", run_s=1) for n in (4, 3, 1)]
@@ -178,10 +184,7 @@ def test_a_job_that_cannot_come_back_larger_returns_to_its_size(
     slurm: Slurm, daemon: Callable[..., Daemon], trainer: Trainer
 ) -> None:
     gate = trainer.directory / "gate"
-    plain = [
-        slurm.submit("--gpus-per-node=8", "--nodelist=n2", "--time=60", until=gate),
-        slurm.submit("--gpus-per-node=4", "--nodelist=n1", "--time=60", until=gate),
-    ]
+    plain = crowd_in(slurm, gate)
     grows = trainer.submit("--nodelist=n1", annotation=ELASTIC, gpus=2, work=150)
     trainer.wait_working(grows)
     one = daemon(program=growing(8), restart__come_back_s=10)

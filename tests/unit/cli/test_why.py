@@ -73,7 +73,7 @@ def test_the_first_job_is_promised_a_start_and_shown_who_could_make_room(ask: An
 
 
 def test_a_running_victim_is_told_for_whom(ask: Any) -> None:
-    assert "for job 1 (a proposal)" in ask("why", "10")
+    assert "for job 1 (planned)" in ask("why", "10")
 
 
 def test_what_if_shows_the_other_decision(ask: Any) -> None:
