@@ -26,6 +26,7 @@ from .contend import (
     believable,
     curve,
     held_gpus,
+    in_time,
     may_change,
     plain,
     scalable,
@@ -213,8 +214,10 @@ class _Allotter:
             for count in sizes(annotation.scaling, job.request.gpus, total)
             if not isinstance(at_size(job.request, annotation, count, size), str)
         )
-        speed = curve(job, annotation, self.ctx)
-        return counts if believable(speed, (job.request.gpus, *counts)) else ()
+        if not believable(curve(job, annotation, self.ctx), (job.request.gpus, *counts)):
+            return ()
+        now_s = self.obs.now_s
+        return tuple(n for n in counts if in_time(job, annotation, n, self.ctx, now_s))
 
     def _largest(self, job: Job) -> tuple[int, int]:
         """GPUs of the largest node the job may use, and of all of them."""
@@ -232,7 +235,7 @@ class _Allotter:
         if view.key not in group.contenders or not (
             counts := self._counts(view.job, view.annotation)
         ):
-            return "no speed is known, or none of its sizes can be had here"
+            return "no speed is known, or none of its sizes can be had here or ends in time"
         most = group.granted.get(view.key, 0)
         size, _ = self._largest(view.job)
         for count in sorted((n for n in counts if n <= most), reverse=True):
