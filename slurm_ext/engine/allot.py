@@ -178,9 +178,12 @@ class _Allotter:
         servers = Servers(tuple(int(n) for n in free), *(
             tuple(int(n) for n in part) for part in (pool.free.cpus, pool.free.mem)
         ))  # fmt: skip
-        line = {key: n for n, key in enumerate(sorted(
+        # By id: a requeue gives a job another submit time, but leaves it that.
+        order = sorted(
             [v.key for v in group.waiting] + [j.key for j in group.running],
-            key=lambda k: (k.submit_s, k.job_id)))}  # fmt: skip
+            key=lambda key: (key.job_id, key.submit_s),
+        )
+        line = {key: n for n, key in enumerate(order)}
         for job in group.running:
             counts = self._counts(as_submitted(job, self.ctx), self.ctx.annotations[job.key])
             self._enter(group, as_submitted(job, self.ctx), counts, line[job.key])

@@ -50,7 +50,7 @@ def begun(obs: Observation, plan: Plan, ctx: Context, past: Past) -> list[Restar
             continue
         for victim in victims:
             assert victim is not None
-            found.append(_restart(victim, ctx, obs.now_s, proposal.gain_gpu_s, proposal.key))
+            found.append(_restart(victim, ctx, past, obs.now_s, proposal.gain_gpu_s, proposal.key))
     taken = {one.job_id for one in found}
     for resize in plan.resizes:
         job = jobs.get(resize.key)
@@ -58,7 +58,7 @@ def begun(obs: Observation, plan: Plan, ctx: Context, past: Past) -> list[Restar
             continue
         if unshapeable(job.request, resize.shape) or depended_on(job, obs) or not room.take(1):
             continue
-        found.append(_restart(job, ctx, obs.now_s, resize.gain_gpu_s, None, resize))
+        found.append(_restart(job, ctx, past, obs.now_s, resize.gain_gpu_s, None, resize))
     return found
 
 
@@ -131,9 +131,11 @@ def _bad(one: Restart) -> bool:
 
 
 def _restart(
-    job: Job, ctx: Context, now_s: int, gain_gpu_s: float, gainer: JobKey | None,
+    job: Job, ctx: Context, past: Past, now_s: int, gain_gpu_s: float, gainer: JobKey | None,
     resize: Resize | None = None,
 ) -> Restart:  # fmt: skip
+    submits = [one.first_submit_s or one.key.submit_s for one in past.over
+               if one.job_id == job.job_id]  # fmt: skip
     signal = ctx.annotations[job.key].checkpoint.signal
     newest = ctx.progress[job.key].last_checkpoint if job.key in ctx.progress else None
     return Restart(
@@ -148,4 +150,5 @@ def _restart(
         gainer=gainer,
         shape=resize.shape if resize is not None else None,
         answer_before_s=newest.at_s if newest is not None else 0.0,
+        first_submit_s=min(submits, default=job.key.submit_s),
     )

@@ -26,8 +26,8 @@ from .reconcile import Reconciler
 from .reserve import reservations
 from .restarting import (
     by_job,
+    coming_back,
     favoured,
-    in_shape,
     keep_growth,
     leaving,
     tell,
@@ -173,7 +173,7 @@ def _sort(obs: Observation, ctx: Context) -> tuple[list[JobView], list[Aside], l
             continue
         found = look_at(job, obs, ctx)
         if isinstance(found, JobView) and restarts:
-            found = in_shape(found, restarts)
+            found = coming_back(found, restarts)
         if isinstance(found, JobView):
             why = guard.surrender(found.entry, ctx, obs.now_s)
             if why is not None and found.entry is not None:

@@ -99,6 +99,14 @@ def test_a_resize_begins_with_the_signal() -> None:
     assert (found.shape, found.gainer, found.stage) == (wanted, None, RestartStage.SIGNAL)
 
 
+def test_the_first_submission_is_kept_over_restarts() -> None:
+    one = runs()
+    (found,) = begun(seen(one), plan(one), ctx(one), Past())
+    assert found.first_submit_s == one.key.submit_s
+    (found,) = begun(seen(one), plan(one), ctx(one), past("done"))
+    assert found.first_submit_s == NOW - 5000
+
+
 def test_no_resize_that_slurm_cannot_make() -> None:
     one = runs()
     wanted = Shape(1, 8, 2, 1)
