@@ -5,7 +5,8 @@
 twenty minutes). Clusters of docker/minislurm, one a scheduler, get the same submissions at the same
 time. The jobs are the bundled trainer: its speed follows its GPUs (ring model) and its CPUs, it
 checkpoints on the signal and goes on at another size. Nobody but the daemon reads annotations, so
-elsewhere each job runs as it was submitted. The elastic jobs all ask for 8 GPUs.
+elsewhere each job runs as it was submitted. The elastic jobs all ask for 8 GPUs, with a time limit
+that is enough for one: on fewer GPUs than the limit allows nobody is put.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import re
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bed import GPUS, NODES, ROOT, Bed, Row, Span, beds_of, figures, side_by_side
@@ -55,6 +56,7 @@ class Submission:
     at_s: float
     gpus: int
     run_s: float
+    limit_s: float
     words: str
     options: tuple[str, ...]
 
@@ -80,7 +82,7 @@ def submissions(
     at_s, placed = 0.0, []
     for one in found:
         at_s += rng.expovariate(1 / gap_s)
-        placed.append(Submission(at_s, one.gpus, one.run_s, one.words, one.options))
+        placed.append(replace(one, at_s=at_s))
     return placed
 
 
@@ -90,7 +92,9 @@ def _elastic(_: random.Random, gpus: int, run_s: float) -> Submission:
         f"scaling=elastic,gpus=1..8,signal=USR1,grace=10s,checkpoint_every=1m,restart_cost=8s,"
         f"work={work:.0f},theta={'/'.join(f'{t:.6g}' for t in THETA)}"
     )
-    return Submission(0, gpus, run_s, words, ("--work", f"{work:.0f}", "--cpus-per-gpu", "1"))
+    limit_s = 1.5 * work * per_unit_s(1) + 60
+    options = ("--work", f"{work:.0f}", "--cpus-per-gpu", "1")
+    return Submission(0, gpus, run_s, limit_s, words, options)
 
 
 def _sensitive(rng: random.Random, gpus: int, run_s: float) -> Submission:
@@ -99,9 +103,8 @@ def _sensitive(rng: random.Random, gpus: int, run_s: float) -> Submission:
     wanted = WANTED[family]
     work = run_s / per_unit_s(gpus) * min(1.0, CPUS_A_GPU / wanted)
     words = f"sensitivity={family},cpus_per_gpu={wanted},work={work:.0f}"
-    return Submission(
-        0, gpus, run_s, words, ("--work", f"{work:.0f}", "--cpus-per-gpu", str(wanted))
-    )
+    options = ("--work", f"{work:.0f}", "--cpus-per-gpu", str(wanted))
+    return Submission(0, gpus, run_s, 2.5 * run_s, words, options)
 
 
 SCRIPT = """#!/bin/bash
@@ -125,7 +128,7 @@ def submit(bed: Bed, one: Submission) -> int:
     return int(bed.slurm(
         "sbatch", "--parsable", "--output=/dev/null", "--requeue", "--chdir=/tmp", "--ntasks=1",
         f"--gpus-per-node={one.gpus}", f"--cpus-per-task={one.gpus * CPUS_A_GPU}",
-        f"--mem={one.gpus * 1000}", f"--time={max(1, round(one.run_s * 2.5 / 60))}",
+        f"--mem={one.gpus * 1000}", f"--time={max(1, round(one.limit_s / 60))}",
         f"--comment=slurm_ext:{one.words}", text=script,
     ))  # fmt: skip
 
