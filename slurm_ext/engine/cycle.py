@@ -62,8 +62,9 @@ def decide(obs: Observation, ctx: Context) -> Step:
         obs, jobs=tuple(sorted(obs.jobs, key=attrgetter("key"))),
         reservations=tuple(sorted(obs.reservations, key=attrgetter("name"))),
     )  # fmt: skip
+    moved = carried(obs, ctx.ledger)
     ctx = replace(
-        ctx, ledger=with_adopted(obs, carried(obs, ctx.ledger), ctx.restarts),
+        ctx, ledger=with_adopted(obs, {**ctx.ledger, **moved}, ctx.restarts),
         estimates={k: e for k, e in ctx.estimates.items() if e.sound},
     )  # fmt: skip
     occupying = [j for j in obs.jobs if j.state.occupies]
@@ -114,7 +115,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
     tell(decisions, ctx.restarts, obs.now_s)
     _tell_shapes(decisions, allotted)
     reserve, unreserve = reservations(obs, planner.fences, modes, ctx.levers)
-    entries = {**reconciler.entries}
+    entries = {**moved, **reconciler.entries}
     for entry in surrendered:
         entries[entry.key] = replace(entries.get(entry.key, entry), surrendered=entry.surrendered)
     wake_at_s = obs.now_s + 1 if reconciler.captured else _wake(planner, obs.now_s)
@@ -144,23 +145,23 @@ def decide(obs: Observation, ctx: Context) -> Step:
 
 
 def carried(obs: Observation, ledger: Mapping[JobKey, LedgerEntry]) -> Mapping[JobKey, LedgerEntry]:
-    """The ledger with entries of requeued jobs under their new key.
+    """Entries of requeued jobs under their new key, to be kept whatever is done with the job.
 
     A requeue rewrites the submit time but keeps our node list, which must still be undone.
     """
     if not ledger:
-        return ledger
+        return {}
     pending = {j.job_id: j for j in obs.jobs if j.state.pending and j.restarts}
-    carried = dict(ledger)
+    found: dict[JobKey, LedgerEntry] = {}
     for key, entry in ledger.items():
         job = pending.get(key.job_id)
         if job is None or job.key in ledger or job.key.submit_s <= key.submit_s:
             continue
-        carried[job.key] = replace(
+        found[job.key] = replace(
             entry, key=job.key, lease_until_s=None, held=False, released_s=None,
             deferred_since_s=None, original_begin_s=0,
         )  # fmt: skip
-    return carried
+    return found
 
 
 def _sort(obs: Observation, ctx: Context) -> tuple[list[JobView], list[Aside], list[LedgerEntry]]:
