@@ -33,7 +33,10 @@ SPEC = Spec(
     sched="tuned",
     users=(User(USER),),
     operator=OPERATOR,
-    params=(Param("AccountingStorageEnforce", "associations,limits,qos"),),
+    params=(
+        Param("AccountingStorageEnforce", "associations,limits,qos"),
+        Param("Licenses", "rare:1"),
+    ),
 )
 SMALL = ("--gpus-per-node=1", "--cpus-per-task=1", "--mem=100")
 
@@ -131,12 +134,16 @@ def test_setup_makes_an_operator_and_takes_it_back(cluster: Slurm) -> None:
 
 @pytest.fixture(params=["qos", "association"])
 def tiny(request: pytest.FixtureRequest, cluster: Slurm) -> str:
-    """A QOS or an account of two GPUs in all that the user may use."""
+    """A QOS or an account of two GPUs in all that the user may use, or the only licence."""
     cluster.clean()
+    if request.param == "licence":
+        return "--licenses=rare:1"
     if request.param == "qos":
         return qos(cluster, "tiny", "GrpTRES=gres/gpu=2")
-    cluster.run("sacctmgr", "-i", "add", "account", "tight", "GrpTRES=gres/gpu=2")
-    cluster.run("sacctmgr", "-i", "add", "user", USER, "account=tight")
+    cluster.run(
+        "sacctmgr", "-i", "add", "account", "tight", "GrpTRES=gres/gpu=2", check=False
+    )  # it may be there already
+    cluster.run("sacctmgr", "-i", "add", "user", USER, "account=tight", check=False)
     wait_for(
         lambda: f"UserName={USER}" in cluster.run(
             "scontrol", "show", "assoc_mgr", "accounts=tight", "flags=assoc").stdout,
@@ -186,9 +193,10 @@ def test_slurms_own_factors_rank_one_by_one(cluster: Slurm, tmp_path: Path) -> N
     assert why["behind"]["decided_by"]["factor"] == "qos"
 
 
+@pytest.mark.parametrize("tiny", ["qos", "association", "licence"], indirect=True)
 def test_what_slurm_refuses_blocks_nobody(cluster: Slurm, tiny: str, tmp_path: Path) -> None:
-    """First in line, let go, refused by its QOS or account: its room goes to others until Slurm
-    takes it."""
+    """First in line, let go, refused by its QOS or account or for want of a licence: its room goes
+    to others until Slurm takes it."""
     one = ("--cpus-per-task=1", "--mem=100", "--begin=now+2")
     with Daemon(cluster, tmp_path / "d", policy__name="fifo", backfill__kind="none") as daemon:
         first = cluster.submit(tiny, *one, "--gpus-per-node=2", run_s=300, user=USER)
