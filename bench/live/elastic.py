@@ -39,7 +39,7 @@ END_S = 3600.0
 DAEMON = {
     "history.use": "false", "guard.min_runtime_before_requeue_s": 30,
     # An hour's work in minutes: the hourly budgets would end the run.
-    "guard.max_requeues_per_hour": 500, "preemption.max_per_job_hour": 20,
+    "guard.max_requeues_per_hour": 500, "restart.max_per_job_hour": 20,
 }  # fmt: skip
 ALONE = (
     Row("Slurm, default settings", None, sched="default"),
