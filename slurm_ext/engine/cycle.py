@@ -13,6 +13,7 @@ from slurm_ext.model.observation import Observation
 
 from . import guard
 from .allot import Allotted, allot
+from .begin import judged
 from .explain import reason
 from .forecast import forecasts
 from .frontier import exposed_free, frontier, overtaking, plugs
@@ -141,6 +142,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
             **{f"promises_{k}": v for k, v in memory.kept._asdict().items()},
         },
     )
+    _tell_refused(decisions, judged(obs, plan, ctx)[1])
     return Step(plan, tuple(entries.values()), _gone(obs, ctx), memory)
 
 
@@ -228,6 +230,14 @@ def _tell_shapes(decisions: dict[JobKey, Decision], allotted: Allotted) -> None:
         if key in decisions:
             decision = decisions[key]
             decisions[key] = replace(decision, reasons=(*decision.reasons, why))
+
+
+def _tell_refused(decisions: dict[JobKey, Decision], refused: Mapping[JobKey, str]) -> None:
+    """Why restarts that are worth it are not begun."""
+    for key, why in refused.items():
+        if key in decisions:
+            told = reason("restart_waits", Stage.PREEMPT, because=why)
+            decisions[key] = replace(decisions[key], reasons=(*decisions[key].reasons, told))
 
 
 def _wake(planner: Planner, now_s: int) -> int | None:

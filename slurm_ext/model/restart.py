@@ -89,6 +89,14 @@ class Restart:
         return self.requeued_s is not None
 
 
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What was restarted before: requeues of the last hour, and restarts that are over."""
+
+    requeues: int = 0
+    over: tuple[Restart, ...] = ()
+
+
 class JobSignal(NamedTuple):
     """A signal for a running job; ``to``: ``batch`` (its batch shell) or ``steps``."""
 
