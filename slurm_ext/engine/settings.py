@@ -204,7 +204,7 @@ class Context:
     gpu_speeds: Mapping[str, float] = field(default_factory=dict)
     progress: Mapping[JobKey, Progress] = field(default_factory=dict)
     restarts: tuple[Restart, ...] = ()
-    past: Past = Past()
+    past: Past = field(default_factory=Past)
     curves: Mapping[JobKey, Speed] = field(default_factory=dict)
     paused: bool = False
 
