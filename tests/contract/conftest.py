@@ -20,7 +20,7 @@ from tests.live import booted
 
 from .driver import Driver
 
-REST_TRIED = ((22, 5), (25, 11))
+REST_TRIED = ((22, 5), (24, 11), (25, 11), (26, 5))
 
 
 def _has_rest() -> bool:
@@ -37,7 +37,7 @@ def _has_rest() -> bool:
 
 HAS_REST = _has_rest()
 NO_REST = (
-    "no slurmrestd of 22.05 or 25.11 with auth/jwt (packages slurmrestd, slurm-wlm-jwt-plugin)"
+    "no slurmrestd of a release that was tried, or no auth/jwt (slurmrestd, slurm-wlm-jwt-plugin)"
 )
 
 NATIVE_PYTHON = os.environ.get("SLURM_EXT_NATIVE_PYTHON", "")
