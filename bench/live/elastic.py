@@ -48,7 +48,13 @@ ALONE = (
     Row("`sjf`", {**DAEMON, "policy.name": '"sjf"'}),
 )
 ROWS = {
-    "elastic": (*ALONE, Row("`doubling`", {**DAEMON, "policy.name": '"doubling"'})),
+    "elastic": (
+        *ALONE,
+        *(
+            Row(f"`{name}`", {**DAEMON, "policy.name": f'"{name}"'})
+            for name in ("doubling", "hesrpt")
+        ),
+    ),
     "sensitive": (*ALONE, Row("`synergy`", {**DAEMON, "policy.name": '"synergy"'})),
 }
 
@@ -200,12 +206,18 @@ def main() -> int:
     parser.add_argument("--typical", type=float, default=90.0, help="run time as submitted, s")
     parser.add_argument("--load", type=float, default=1.5, help="GPUs asked for over GPUs there")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", help="contenders with this in their names")
+    parser.add_argument(
+        "--only", help="contenders with one of these in their names, comma-separated"
+    )
     parser.add_argument("--keep", type=Path, metavar="FILE", help="write all figures as JSON")
     parser.add_argument("--logs", type=Path, metavar="DIR", help="keep the daemons' logs there")
     args = parser.parse_args()
     work = submissions(args.kind, args.seed, args.count, args.typical, args.load)
-    rows = [row for row in ROWS[args.kind] if not args.only or args.only in row.name]
+    rows = [
+        row
+        for row in ROWS[args.kind]
+        if not args.only or any(word in row.name for word in args.only.split(","))
+    ]
     out: dict[str, dict[str, float]] = {}
     with beds_of(rows, "elastic") as beds:
         side_by_side(beds, lambda bed: one_pass(bed, work, out))

@@ -103,19 +103,27 @@ def in_time(job: Job, annotation: Annotation, gpus: int, ctx: Context, now_s: in
 def _seconds(
     job: Job, annotation: Annotation, speed: Speed, ctx: Context, now_s: int
 ) -> tuple[float, float]:
-    """Run time of the whole job and of what is left of it, on the GPUs it asks for."""
+    """Run time of the whole job and of what is left of it, on the GPUs it asks for.
+
+    What its user claims counts up to the time limit, and no longer once the job has outlived it:
+    then the rest of the limit is left.
+    """
     base = rate(speed, job.request.gpus)
-    service_s = float(limit_of(job, ctx.backfill.default_limit_s))
+    limit_s = float(limit_of(job, ctx.backfill.default_limit_s))
+    service_s = limit_s
     estimate = ctx.estimates.get(job.key)
     if annotation.work and base:
-        service_s = annotation.work / base
+        service_s = min(limit_s, annotation.work / base)
     elif estimate is not None:
-        service_s = min(service_s, estimate.p50_s)
+        service_s = min(limit_s, estimate.p50_s)
+    faster = rate(speed, held_gpus(job)) / base if base and job.alloc else 1.0
+    left_s = service_s - _ran_s(job, now_s) * faster
     told = ctx.progress.get(job.key)
     if told is not None and told.reports and annotation.work and base:
-        return service_s, max(0.0, annotation.work - told.reports[-1].step) / base
-    faster = rate(speed, held_gpus(job)) / base if base and job.alloc else 1.0
-    return service_s, service_s - _ran_s(job, now_s) * faster
+        left_s = min(limit_s, (annotation.work - told.reports[-1].step) / base)
+    if left_s <= 0:
+        left_s = max(0.0, limit_s - _ran_s(job, now_s))
+    return service_s, left_s
 
 
 def _ran_s(job: Job, now_s: int) -> int:
