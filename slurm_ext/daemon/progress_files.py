@@ -19,7 +19,7 @@ from typing import NamedTuple
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.progress import Progress
 
-from .config import ProgressConfig
+from .config_sections import ProgressConfig
 from .progress import read_progress
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.units import EpochS
 from slurm_ext.slurm.port import SlurmPort
 
-from .config import GuardConfig
+from .config_sections import GuardConfig
 from .journal import Journal
 
 REQUEUE_DELAY_S = 130

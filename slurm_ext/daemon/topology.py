@@ -20,7 +20,7 @@ from slurm_ext.topology.presets import PRESETS
 from slurm_ext.topology.shape import SPEEDS, NodeShape
 from slurm_ext.topology.site import NO_FABRIC, ShapeGroup, SiteTopology
 
-from .config import TopologyConfig
+from .config_sections import TopologyConfig
 from .text import printable
 
 MAX_BYTES = 64 << 20

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.daemon import progress_files
-from slurm_ext.daemon.config import ProgressConfig
+from slurm_ext.daemon.config_sections import ProgressConfig
 from slurm_ext.daemon.progress_files import ProgressFiles
 from slurm_ext.model.job import Job
 from slurm_ext.model.progress import Progress
