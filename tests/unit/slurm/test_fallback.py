@@ -13,7 +13,14 @@ from slurm_ext.model.observation import Controller, Observation
 from slurm_ext.slurm.choose import NativeSettings, RestSettings, open_port
 from slurm_ext.slurm.cli import CliSlurm
 from slurm_ext.slurm.deadline import Deadline
-from slurm_ext.slurm.fallback import REST_FIRST_S, REST_MOST_S, Choice, Fallback
+from slurm_ext.slurm.fallback import (
+    REST_FIRST_S,
+    REST_MOST_S,
+    Choice,
+    Fallback,
+    Standing,
+    Switch,
+)
 from slurm_ext.slurm.port import Outcome
 from slurm_ext.slurm.run import Runner
 
@@ -63,8 +70,9 @@ class Pair:
         ways = [("first", self.first), ("second", self.second)]
         self.deadline = Deadline(self.clock)
         self.port = Fallback(
-            ways, budget_s=20, deadline=self.deadline, say=self.said.append, clock=self.clock
-        )
+            ways, budget_s=20, deadline=self.deadline, say=self.said.append, clock=self.clock,
+            epoch=lambda: 1000 + self.clock.now, unused=[Choice("third", None, "not used: why")],
+        )  # fmt: skip
 
     def seen(self) -> str:
         return self.port.observe().controller.cluster
@@ -141,12 +149,42 @@ def test_check_tries_every_way() -> None:
     assert pair.port.check() == (
         Choice("first", False, "does not work: down"),
         Choice("second", True, "used"),
+        Choice("third", None, "not used: why"),
     )
     pair.first.error = None
-    assert [one.text for one in pair.port.check()] == [
+    assert [one.text for one in pair.port.check()][:2] == [
         "used",
         "works, stands by in case first fails",
     ]
+
+
+def test_standings_say_why_each_way_is_used_or_not() -> None:
+    pair = Pair()
+    third = Standing("third", "unused", "not used: why")
+    assert pair.port.standings() == (
+        Standing("first", "used", "the first way that works"),
+        Standing("second", "standby", "in case first fails"),
+        third,
+    )
+    assert pair.port.switch is None
+    pair.clock.now = 5.0
+    pair.seen()
+    assert pair.port.standings() == (
+        Standing("first", "resting", "failed, tried again in 300 s: down", 1005),
+        Standing("second", "used", "the first way that works"),
+        third,
+    )
+    assert pair.port.switch == Switch(1005, "first", "second", "down")
+    pair.first.error = None
+    pair.clock.now = 305.0
+    assert pair.port.standings()[0].text == "failed, tried again at once: down"
+    pair.seen()
+    assert pair.port.standings() == (
+        Standing("first", "used", "the first way that works", 1005),
+        Standing("second", "standby", "in case first fails"),
+        third,
+    )
+    assert pair.port.switch == Switch(1305, "second", "first", "first works again")
 
 
 SETTINGS: dict[str, Any] = {
