@@ -7,7 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from slurm_ext.errors import SlurmCommandError, SlurmExtError, SlurmUnavailableError
+from slurm_ext.errors import (
+    SlurmCommandError,
+    SlurmExtError,
+    SlurmUnavailableError,
+    StillReadingError,
+)
 from slurm_ext.model.decision import JobPatch, ReservationSpec
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.observation import Controller, Observation
@@ -83,9 +88,10 @@ class Fallback:
     """Implements :class:`Adapter`: looks go to the first way that works, within the same call.
 
     A way that has failed rests for five minutes, then twice as long each time, up to an hour;
-    meanwhile the next one is used. ``budget_s``: time for a look, whatever happens; a way gets
-    half of what is left while there are others. ``deadline`` is what keeps the ways to it. Writes
-    go where the last look came from and are never sent twice. ``say`` is told of every change.
+    meanwhile the next one is used. One that only needs more looks does not rest. ``budget_s``: time
+    for a look, whatever happens; a way gets half of what is left while there are others.
+    ``deadline`` is what keeps the ways to it. Writes go where the last look came from and are never
+    sent twice. ``say`` is told of every change.
     ``unused``: ways that are not even tried, with the reason.
     """
 
@@ -215,11 +221,13 @@ class Fallback:
         return [way for way in self._ways if now >= way.until_s] or self._ways
 
     def _failed(self, way: _Way, error: SlurmExtError) -> None:
-        way.rests_s = min(max(2 * way.rests_s, REST_FIRST_S), REST_MOST_S)
+        reading = isinstance(error, StillReadingError)
+        way.rests_s = 0.0 if reading else min(max(2 * way.rests_s, REST_FIRST_S), REST_MOST_S)
         way.until_s = self._clock() + way.rests_s
         way.failed_at_s = int(self._epoch())
         if len(self._ways) > 1 and str(error) != way.said:
-            self._say(f"{way.name} fails, rests for {way.rests_s:.0f} s: {error}")
+            rests = "goes on in the next look" if reading else f"rests for {way.rests_s:.0f} s"
+            self._say(f"{way.name} fails, {rests}: {error}")
         way.said = str(error)
 
     def _worked(self, way: _Way) -> None:

@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.errors import SlurmCommandError, SlurmExtError, SlurmUnavailableError
+from slurm_ext.errors import (
+    SlurmCommandError,
+    SlurmExtError,
+    SlurmUnavailableError,
+    StillReadingError,
+)
 from slurm_ext.model.decision import JobPatch
 from slurm_ext.model.observation import Controller, Observation
 from slurm_ext.slurm.choose import NativeSettings, RestSettings, open_port
@@ -98,6 +103,14 @@ def test_what_failed_rests_before_it_is_tried_again() -> None:
     pair.clock.now = 3 * REST_FIRST_S - 1
     pair.seen()
     assert pair.first.looks == 2  # it rests twice as long now
+
+
+def test_a_way_that_only_needs_more_looks_does_not_rest() -> None:
+    pair = Pair(StillReadingError("9 of 10 jobs are still to be read"))
+    assert pair.seen() == "second"
+    assert pair.said[0].startswith("first fails, goes on in the next look: 9 of 10")
+    pair.first.error = None
+    assert pair.seen() == "first"
 
 
 def test_rests_have_an_end() -> None:
