@@ -39,7 +39,10 @@ def _has_rest() -> bool:
 
 
 HAS_REST = _has_rest()
-NO_REST = "no slurmrestd of a release it was tried with, or no auth/jwt (packages slurmrestd, slurm-wlm-jwt-plugin)"
+NO_REST = (
+    "no slurmrestd of a release it was tried with, or no auth/jwt "
+    "(packages slurmrestd, slurm-wlm-jwt-plugin)"
+)
 
 NATIVE_PYTHON = os.environ.get("SLURM_EXT_NATIVE_PYTHON", "")
 
