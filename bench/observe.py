@@ -92,7 +92,7 @@ def adapter(kind: str, runner: Runner) -> CliSlurm | NativeSlurm | RestSlurm:
         return CliSlurm(CliOptions(format="json" if kind == "json" else "text"), runner)
     socket = Path(os.environ["SLURM_CONF"]).parent.parent / "rest" / "slurmrestd.sock"
     token = Token(from_command(runner, ["scontrol", "token", "lifespan=3600"]), "root")
-    options = RestOptions(f"unix:{socket}", limit_s=120, max_jobs=1_000_000)
+    options = RestOptions(f"unix:{socket}", limit_s=120)
     return RestSlurm(options, token, runner, CliSlurm(runner=runner))
 
 

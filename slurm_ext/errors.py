@@ -26,6 +26,10 @@ class SlurmUnavailableError(SlurmExtError):
     exit_code = 3
 
 
+class StillReadingError(SlurmUnavailableError):
+    """A way to Slurm works but needs more looks before it can show a long queue whole."""
+
+
 class SlurmCommandError(SlurmExtError):
     """A Slurm command ended with an error of its own."""
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from rich.table import Table
 
+from slurm_ext.daemon.ways import way_lines
+
 from .common import console, safe
 
 Plain = dict[str, Any]
@@ -44,6 +46,8 @@ def show_plan(data: Plain, *, everything: bool) -> None:
         text = f"restart of job {one['id']} {one['purpose']}: {one['text']}, for {one['for_s']} s"
         out.print(safe(text, 300))
     out.print(safe(run_times(data), 300), style="dim")
+    for line in way_lines(data):
+        out.print(safe(line, 300), style="dim")
     if data["patches"]:
         out.print(_patches(data["patches"]))
     for line in (*data["problems"], *data["errors"]):

@@ -19,6 +19,7 @@ from slurm_ext.model.observation import Observation
 from slurm_ext.model.progress import Progress
 from slurm_ext.model.restart import Past, Restart
 from slurm_ext.model.units import EpochS
+from slurm_ext.slurm.fallback import Fallback, Standing, Switch
 from slurm_ext.slurm.port import SlurmPort
 from slurm_ext.topology.site import SiteTopology, mismatches
 
@@ -62,7 +63,8 @@ def _no_collection() -> Iterator[None]:
 class CycleResult:
     """What one cycle saw, knew, decided and did; ``starts`` it noticed.
 
-    ``restarts`` as they are after it, with those that ended in it.
+    ``restarts`` as they are after it, with those that ended in it. ``ways``: how the ways to
+    Slurm stood then, ``switch`` the last change among them.
     """
 
     cycle: int
@@ -74,6 +76,8 @@ class CycleResult:
     starts: tuple[StartRecord, ...] = ()
     history: HistoryState = field(default_factory=HistoryState)
     restarts: tuple[Restart, ...] = ()
+    ways: tuple[Standing, ...] = ()
+    switch: Switch | None = None
 
     @property
     def plan(self) -> Plan:
@@ -142,6 +146,7 @@ class Runner:
         first = self.last is None
         regular = not self.dry_run and (first or self.cycle % FACTOR_LOOK_EVERY == 0)
         obs = self.port.observe(site_factors=regular or wants_factors(self.config))
+        ways = (self.port.standings(), self.port.switch) if isinstance(self.port, Fallback) else ()
         clock.lap("observe")
         if first:
             for finding in mismatches(self._topology, obs.nodes):
@@ -190,7 +195,7 @@ class Runner:
         clock.lap("record")
         result = CycleResult(
             self.cycle, obs, ctx, step, applied, clock.laps, tuple(records),
-            self._estimator.state, moved,
+            self._estimator.state, moved, *ways,
         )  # fmt: skip
         self._record(result)
         return result

@@ -27,6 +27,7 @@ from slurm_ext.model.units import indices_of
 
 from .config import Config
 from .runner import CycleResult
+from .ways import ways_of
 
 Plain = dict[str, Any]
 
@@ -45,6 +46,7 @@ def snapshot(result: CycleResult, config: Config) -> Plain:
         "at_s": plan.now_s,
         "cluster": obs.controller.value("ClusterName"),
         "slurm": ".".join(map(str, obs.controller.version)),
+        **ways_of(result.ways, result.switch),
         "policy": plan.policy,
         "policy_parameters": result.context.policy.parameters(),
         "private_data": obs.controller.value("PrivateData"),

@@ -134,7 +134,7 @@ class SimSlurm:
             self._called("requeue")
             job = self._core.jobs.get(key.job_id)
             if job is None or job.key != key or job.phase is not Phase.RUNNING:
-                outcomes.append(Outcome(key, True, True, "nothing to requeue"))
+                outcomes.append(Outcome(key, False, True, "Job is not running"))
                 continue
             self._core.requeue(job)
             outcomes.append(Outcome(key, True))

@@ -7,11 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from slurm_ext.errors import SlurmCommandError, SlurmExtError, SlurmUnavailableError
+from slurm_ext.errors import (
+    SlurmCommandError,
+    SlurmExtError,
+    SlurmUnavailableError,
+    StillReadingError,
+)
 from slurm_ext.model.decision import JobPatch, ReservationSpec
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.observation import Controller, Observation
 from slurm_ext.model.restart import JobSignal
+from slurm_ext.model.units import EpochS
 from slurm_ext.slurm.deadline import Deadline
 from slurm_ext.slurm.port import Outcome, SlurmPort
 
@@ -45,6 +51,29 @@ class Choice:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A way as the looks so far left it. ``role``: used, standby, resting or unused; ``text``: why.
+
+    ``failed_at_s``: of the last failure, None if it never failed.
+    """
+
+    name: str
+    role: str
+    text: str
+    failed_at_s: EpochS | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """The last change of the way in use, and what made it necessary."""
+
+    at_s: EpochS
+    before: str
+    after: str
+    why: str
+
+
 @dataclass(slots=True)
 class _Way:
     name: str
@@ -52,15 +81,17 @@ class _Way:
     said: str = ""
     rests_s: float = 0.0
     until_s: float = 0.0
+    failed_at_s: EpochS | None = None
 
 
 class Fallback:
     """Implements :class:`Adapter`: looks go to the first way that works, within the same call.
 
     A way that has failed rests for five minutes, then twice as long each time, up to an hour;
-    meanwhile the next one is used. ``budget_s``: time for a look, whatever happens; a way gets
-    half of what is left while there are others. ``deadline`` is what keeps the ways to it. Writes
-    go where the last look came from and are never sent twice. ``say`` is told of every change.
+    meanwhile the next one is used. One that only needs more looks does not rest. ``budget_s``: time
+    for a look, whatever happens; a way gets half of what is left while there are others.
+    ``deadline`` is what keeps the ways to it. Writes go where the last look came from and are never
+    sent twice. ``say`` is told of every change.
     ``unused``: ways that are not even tried, with the reason.
     """
 
@@ -73,6 +104,7 @@ class Fallback:
         unused: Sequence[Choice] = (),
         say: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
+        epoch: Callable[[], float] = time.time,
     ) -> None:
         self._ways = [_Way(name, adapter) for name, adapter in ways]
         self._current = self._ways[0]
@@ -81,11 +113,24 @@ class Fallback:
         self._unused = tuple(unused)
         self._say = say
         self._clock = clock
+        self._epoch = epoch
+        self._switch: Switch | None = None
 
     @property
     def current(self) -> str:
         """The name of the way in use."""
         return self._current.name
+
+    @property
+    def switch(self) -> Switch | None:
+        """The last change of the way in use; None: there was none."""
+        return self._switch
+
+    def standings(self) -> tuple[Standing, ...]:
+        """How each way stands after the last look; asks nothing."""
+        return (*map(self._standing, self._ways), *(
+            Standing(choice.name, "unused", choice.text) for choice in self._unused
+        ))  # fmt: skip
 
     def observe(self, *, site_factors: bool = False) -> Observation:
         """The look of the first way that works.
@@ -176,14 +221,31 @@ class Fallback:
         return [way for way in self._ways if now >= way.until_s] or self._ways
 
     def _failed(self, way: _Way, error: SlurmExtError) -> None:
-        way.rests_s = min(max(2 * way.rests_s, REST_FIRST_S), REST_MOST_S)
+        reading = isinstance(error, StillReadingError)
+        way.rests_s = 0.0 if reading else min(max(2 * way.rests_s, REST_FIRST_S), REST_MOST_S)
         way.until_s = self._clock() + way.rests_s
+        way.failed_at_s = int(self._epoch())
         if len(self._ways) > 1 and str(error) != way.said:
-            self._say(f"{way.name} fails, rests for {way.rests_s:.0f} s: {error}")
+            rests = "goes on in the next look" if reading else f"rests for {way.rests_s:.0f} s"
+            self._say(f"{way.name} fails, {rests}: {error}")
         way.said = str(error)
 
     def _worked(self, way: _Way) -> None:
-        way.rests_s, way.until_s, way.said = 0.0, 0.0, ""
         if way is not self._current:
+            why = self._current.said or f"{way.name} works again"
+            self._switch = Switch(int(self._epoch()), self._current.name, way.name, why)
             self._say(f"Slurm is reached by {way.name} now")
             self._current = way
+        way.rests_s, way.until_s, way.said = 0.0, 0.0, ""
+
+    def _standing(self, way: _Way) -> Standing:
+        rests_s = way.until_s - self._clock()
+        if way.said:
+            role = "resting" if rests_s > 0 else "standby"
+            again = f"tried again in {rests_s:.0f} s" if rests_s > 0 else "tried again at once"
+            text = f"failed, {again}: {way.said}"
+        elif way is self._current:
+            role, text = "used", "the first way that works"
+        else:
+            role, text = "standby", f"in case {self._current.name} fails"
+        return Standing(way.name, role, text, way.failed_at_s)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slurm_ext.errors import SlurmCommandError
+from slurm_ext.model.job import Job
 from slurm_ext.model.observation import (
     Controller,
     Observation,
@@ -35,11 +36,11 @@ LAST_WHOLE = "v0.0.44"
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What one look has read, before it is put together."""
+    """What one look has read, before it is put together. ``jobs``: with what is wrong of them."""
 
     controller: Controller
     now_s: EpochS
-    jobs: Any
+    jobs: tuple[list[Job], list[Problem]]
     nodes: Any
     partitions: list[Partition]
     reservations: list[Reservation]
@@ -49,9 +50,9 @@ class Parts:
 
 def assemble(parts: Parts, doubts: Doubts) -> Observation:
     """The observation that the JSON documents and lists of one look stand for."""
-    jobs, problems = parse_jobs(parts.jobs, parts.now_s)
+    jobs, unread = parts.jobs
     nodes, more = json_nodes.parse_nodes(parts.nodes)
-    problems += more + parts.problems
+    problems = unread + more + parts.problems
     nodes = with_reservations(nodes, parts.reservations)
     by_name = {one.name: one for one in nodes}
     found: list[Problem] = []
@@ -111,7 +112,7 @@ class JsonReader:
             parts = Parts(
                 controller=controller,
                 now_s=now,
-                jobs=queue.result(),
+                jobs=parse_jobs(queue.result(), now),
                 nodes=node.result(),
                 partitions=partitions,
                 reservations=reservations,

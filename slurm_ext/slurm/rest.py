@@ -28,7 +28,8 @@ from slurm_ext.slurm.run import Runner
 class RestOptions:
     """``url``: ``unix:/path``, ``http://host:port`` or ``https://host:port``.
 
-    ``limit_s``: time for each single call. ``max_jobs``: longer queues are refused.
+    ``limit_s``: time for each single call. ``max_jobs``: of longer queues only
+    what changed is read, or they are refused where the API has no list of states.
     """
 
     url: str
@@ -95,12 +96,14 @@ class RestSlurm:
 
     def patch(self, patches: Sequence[JobPatch]) -> tuple[Outcome, ...]:
         """By ``scontrol``, which can refuse what comes too late."""
+        self._reader.forget(patch.key.job_id for patch in patches)
         return self._cli.patch(patches)
 
     def requeue(
         self, addresses: Sequence[tuple[JobKey, str]], *, failed: bool = False
     ) -> tuple[Outcome, ...]:
         """By ``scontrol requeue Incomplete``."""
+        self._reader.forget(key.job_id for key, _ in addresses)
         return self._cli.requeue(addresses, failed=failed)
 
     def signal(self, signals: Sequence[JobSignal]) -> tuple[Outcome, ...]:

@@ -100,12 +100,19 @@ class RestClient:
         self._max = max_answer
         self._deadline = deadline or Deadline()
 
+    def left_s(self) -> float:
+        """The time a call has got that begins now.
+
+        :raises SlurmUnavailableError: none.
+        """
+        return self._deadline.left(self.limit_s)
+
     def get(self, path: str) -> tuple[int, Any]:
         """Status and JSON document (None for an empty answer) of one request.
 
         :raises SlurmUnavailableError: no answer in time, or none that can be used.
         """
-        limit = self._deadline.left(self.limit_s)
+        limit = self.left_s()
         begun, outcome = time.monotonic(), "unavailable"
         connection = self._connection(limit)
         late = threading.Event()

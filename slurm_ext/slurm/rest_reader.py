@@ -2,16 +2,17 @@
 
 Of 22.05's API (v0.0.38) partitions and reservations lack too much; they are read by ``scontrol``,
 as are the controller's configuration and the factors of priorities, which no API version shows.
+Of a long queue the states are read first, where the API has them (Slurm 24.05 and later).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from slurm_ext.errors import SlurmUnavailableError
+from slurm_ext.errors import SlurmUnavailableError, StillReadingError
 from slurm_ext.model.job import Job
 from slurm_ext.model.observation import Controller, Observation, Partition, Problem, Reservation
 from slurm_ext.model.units import EpochS
@@ -20,6 +21,7 @@ from slurm_ext.slurm.json import parse_jobs, reports
 from slurm_ext.slurm.json_reader import Parts, assemble, text_lists
 from slurm_ext.slurm.priorities import NONE, read_priorities
 from slurm_ext.slurm.rest_http import RestClient
+from slurm_ext.slurm.rest_states import StatesFirst
 from slurm_ext.slurm.run import Runner, escape
 from slurm_ext.slurm.scalars import get, integer, objects
 from slurm_ext.slurm.scalars import text as words_of
@@ -31,8 +33,11 @@ VERSIONS = range(38, 45)
 _FIRST_WHOLE = 39
 """From this one on partitions are shown in the nested form that says all we need."""
 MAX_JOBS = 3000
-"""With more jobs than this a look through slurmrestd costs seconds, and it gigabytes."""
+"""More full records than this at once cost seconds, and slurmrestd gigabytes."""
+AT_ONCE = 4
+"""Records of a long queue that are asked for at the same time."""
 _PATH = re.compile(r"/slurm/v0\.0\.(\d{1,4})/jobs(/?)")
+_STATES = "/slurm/v0.0.{}/jobs/state/"
 _NO_CHANGE = re.compile(r"\bno\b.*\bchange", re.IGNORECASE)
 _GONE = ("nvalid job id", "Unable to find", "Unable to query JobId=")
 """What the releases say of a job that is not there (the last one with status 404)."""
@@ -59,6 +64,8 @@ class RestReader:
         self._doubts = Doubts()
         self._version: int | None = None
         self._slash = ""
+        self._shows_states = False
+        self._states: StatesFirst | None = None
         self._jobs: Any = None
         self._jobs_at_s: EpochS = 0
 
@@ -70,13 +77,9 @@ class RestReader:
             raise self._error("diag", "no clock (req_time) in the answer")
         # Array tasks are counted one by one here: rather too careful than too late.
         queue = integer(get(diag, "jobs_pending")) + integer(get(diag, "jobs_running"))
-        if queue > self._max_jobs:
-            raise self._error(
-                "diag", f"{queue} jobs are too many for REST (at most {self._max_jobs}); set "
-                'slurm.backend = "cli"'
-            )  # fmt: skip
+        read = self._long_queue if self._is_long(queue) else self._short_queue
         with ThreadPoolExecutor(max_workers=5) as pool:
-            jobs = pool.submit(self._changed_jobs, now)
+            jobs = pool.submit(read, now)
             nodes = pool.submit(self._get, "nodes")
             config = pool.submit(self.controller)
             lists = pool.submit(self._lists, now)
@@ -100,12 +103,21 @@ class RestReader:
 
     def siblings(self, job_id: int) -> list[Job]:
         """Fresh records of a job id; an array's id gives all its tasks; empty if it is gone."""
+        return parse_jobs(self._record(job_id), 0)[0]
+
+    def forget(self, job_ids: Iterable[int]) -> None:
+        """These jobs are being changed by us: what is known of them is old."""
+        if self._states is not None:
+            self._states.forget(job_ids)
+
+    def _record(self, job_id: int) -> Any:
+        """The answer for one job; without jobs if it is gone."""
         status, document = self._ask(f"job/{job_id}")
         errors, _ = reports(document)
         none = not list(objects(get(document, "jobs"))) and status in (200, 404, 500)
         if none and any(sign in one for one in errors for sign in _GONE):
-            return []
-        return parse_jobs(self._checked(f"job/{job_id}", status, document), 0)[0]
+            return {"jobs": []}
+        return self._checked(f"job/{job_id}", status, document)
 
     def rpc_counts(self) -> dict[str, int]:
         """Messages the controller has handled, by type."""
@@ -139,8 +151,10 @@ class RestReader:
                 "openapi/v3", f"status {status}; API versions offered: {offered}; known here: "
                 f"v0.0.{VERSIONS[0]} to v0.0.{VERSIONS[-1]}; see option -s of slurmrestd(8)"
             )  # fmt: skip
-        self._slash = found[max(common)]
-        return max(common)
+        newest = max(common)
+        self._slash = found[newest]
+        self._shows_states = _STATES.format(newest) in paths
+        return newest
 
     def _lists(self, now: EpochS) -> tuple[list[Partition], list[Reservation], list[Problem]]:
         if not self.shows_lists:
@@ -148,6 +162,57 @@ class RestReader:
         partitions, problems = json_nodes.parse_partitions(self._get("partitions"))
         reservations, more = json_nodes.parse_reservations(self._get("reservations"), now)
         return partitions, reservations, problems + more
+
+    def _is_long(self, queue: int) -> bool:
+        """Whether to read states first; one that becomes short stays so until it is half as long.
+
+        :raises SlurmUnavailableError: it is long, and this form of the API shows no states.
+        """
+        least = self._max_jobs // 2 if self._states is not None else self._max_jobs
+        if queue <= least:
+            self._states = None
+            return False
+        if not (self.api and self._shows_states):
+            raise self._error(
+                "diag", f"{queue} jobs are too many for {self.api} (at most {self._max_jobs}), "
+                'which has no /jobs/state/ (Slurm 24.05); set slurm.backend = "cli"'
+            )  # fmt: skip
+        return True
+
+    def _long_queue(self, now: EpochS) -> tuple[list[Job], list[Problem]]:
+        """Records of what changed, as many of the others as there is time for, the rest as known.
+
+        :raises StillReadingError: time is up; what has been read is kept for the next look.
+        """
+        states = self._states = self._states or StatesFirst()
+        self._jobs = None
+        stop_s = self._client.left_s() / 4
+        states.begin(self._get("jobs/state/"))
+        left = self._records(states, states.changed(), stop_s)
+        if left:
+            raise StillReadingError(
+                f"slurmrestd {self._client.url}: {left} of {len(states)} jobs are still to be read"
+            )
+        self._records(states, states.aged(), stop_s)
+        return states.jobs(now)
+
+    def _records(self, states: StatesFirst, job_ids: Sequence[int], stop_s: float) -> int:
+        """Read these while there are more than ``stop_s`` left; how many were not reached."""
+
+        def ask(job_id: int) -> Any:
+            return self._record(job_id) if self._client.left_s() >= stop_s else None
+
+        with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+            for at in range(0, len(job_ids), 4 * AT_ONCE):
+                some = [i for i in job_ids[at : at + 4 * AT_ONCE] if not states.current(i)]
+                for number, document in enumerate(pool.map(ask, some)):
+                    if document is None:
+                        return len(job_ids) - at - number
+                    states.put(some[number], document)
+        return 0
+
+    def _short_queue(self, now: EpochS) -> tuple[list[Job], list[Problem]]:
+        return parse_jobs(self._changed_jobs(now), now)
 
     def _changed_jobs(self, now: EpochS) -> Any:
         """The jobs' document; the last one again where slurmctld says that nothing changed.

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slurm_ext.daemon.text import printable
+from slurm_ext.daemon.ways import way_lines
 
 from .cluster import cluster_map, holes, node_table
 from .view import HELP, View, chosen_jobs
@@ -165,6 +166,7 @@ def health_page(data: Plain, top: int, room: int) -> RenderableType:
     lines += [f"  {name:<20} {value:g}" for name, value in sorted(stats.items())]
     lines += [f"promised: job {f['job_id']} at {span(f['start_s'] - data.get('at_s', 0))} on "
               f"{','.join(f['nodes'])}" for f in data.get("fences", [])]  # fmt: skip
+    lines += way_lines(data)
     lines += [f"unread: {p}" for p in data.get("problems", [])]
     lines += [f"refused: {e}" for e in data.get("errors", [])]
     return _lines(lines, top, room)

@@ -14,6 +14,7 @@ from slurm_ext.slurm.native import NativeSlurm
 from slurm_ext.slurm.native_process import ChildOptions
 from slurm_ext.slurm.port import SlurmPort
 from slurm_ext.slurm.rest import RestOptions, RestSlurm
+from slurm_ext.slurm.rest_reader import MAX_JOBS
 from slurm_ext.slurm.rest_token import Token, from_command
 from slurm_ext.slurm.run import Runner
 from tests.live import booted
@@ -21,6 +22,8 @@ from tests.live import booted
 from .driver import Driver
 
 REST_TRIED = ((22, 5), (24, 11), (25, 11), (26, 5))
+HAVE_STATES = (24, 5)
+"""From this release on slurmrestd lists the states of all jobs."""
 
 
 def _has_rest() -> bool:
@@ -37,7 +40,8 @@ def _has_rest() -> bool:
 
 HAS_REST = _has_rest()
 NO_REST = (
-    "no slurmrestd of a release that was tried, or no auth/jwt (slurmrestd, slurm-wlm-jwt-plugin)"
+    "no slurmrestd of a release it was tried with, or no auth/jwt "
+    "(packages slurmrestd, slurm-wlm-jwt-plugin)"
 )
 
 NATIVE_PYTHON = os.environ.get("SLURM_EXT_NATIVE_PYTHON", "")
@@ -87,14 +91,22 @@ def cli_json(cluster: Cluster) -> SlurmPort:
     return CliSlurm(CliOptions(format="json", timeout_s=30), runner(cluster))
 
 
-def rest(cluster: Cluster) -> SlurmPort:
+def rest(cluster: Cluster, max_jobs: int = MAX_JOBS) -> SlurmPort:
     """slurmrestd on its socket; it runs as nobody, so the token says who asks."""
     if not HAS_REST:
         pytest.skip(NO_REST)
     commands = runner(cluster)
     token = Token(from_command(commands, ["scontrol", "token", "lifespan=600"]), "root")
-    options = RestOptions(f"unix:{cluster.layout.rest_socket}", limit_s=30)
+    url = f"unix:{cluster.layout.rest_socket}"
+    options = RestOptions(url, limit_s=30, max_jobs=max_jobs)
     return RestSlurm(options, token, commands, CliSlurm(CliOptions(timeout_s=30), commands))
+
+
+def rest_states(cluster: Cluster) -> SlurmPort:
+    """Every queue is a long one: states first."""
+    if programs.major(programs.slurm_version()) < HAVE_STATES:
+        pytest.skip("/jobs/state/ came with Slurm 24.05")
+    return rest(cluster, max_jobs=0)
 
 
 def native(cluster: Cluster) -> SlurmPort:
@@ -111,6 +123,7 @@ ADAPTERS: dict[str, Callable[[Cluster], SlurmPort]] = {
     "cli-json": cli_json,
     "native": native,
     "rest": rest,
+    "rest-states": rest_states,
 }
 """Another adapter joins the contract by a line here."""
 

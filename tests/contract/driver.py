@@ -15,6 +15,8 @@ from tests.live import wait_until
 class Driver:
     """Users' commands against one cluster (environment variables ``env``)."""
 
+    cluster = "contract"
+
     def __init__(self, env: Mapping[str, str]) -> None:
         self.env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C", **env}
 

@@ -33,7 +33,7 @@ def running(port: SlurmPort, driver: Driver, *options: str) -> Job:
 def test_controller(port: SlurmPort, driver: Driver) -> None:
     controller = port.controller()
     assert controller.version >= (22, 5)
-    assert controller.cluster == "contract"
+    assert controller.cluster == driver.cluster
     assert controller.multifactor
     assert controller.value("selecttype") == "select/cons_tres"
 

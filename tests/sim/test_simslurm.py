@@ -81,7 +81,7 @@ def test_a_requeue_gives_a_new_key_and_shows_completing_first() -> None:
 def test_requeue_of_a_waiting_job_is_a_benign_nothing() -> None:
     sim = until(simulation(jobs((0, 100, 8), (0, 10, 8))), 5)
     outcome = sim.port.requeue([(sim.core.jobs[2].key, "2")])[0]
-    assert (outcome.ok, outcome.benign) == (True, True)
+    assert (outcome.ok, outcome.benign) == (False, True)
 
 
 # -- patches ---------------------------------------------------------------------------------

@@ -11,7 +11,9 @@ from jsonschema import Draft202012Validator
 from slurm_ext.daemon.access import Viewer, seen_by
 from slurm_ext.daemon.client import ask
 from slurm_ext.daemon.publish import Publisher
+from slurm_ext.daemon.ways import ways_of
 from slurm_ext.errors import SlurmExtError
+from slurm_ext.slurm.fallback import Standing, Switch
 from tests.status_schema import PUBLISHED, problems
 
 from .test_publish import Plain, data, put
@@ -60,6 +62,12 @@ def test_so_it_is_where_others_are_hidden() -> None:
     shown = seen_by(data(user="alice"), Viewer(4711, "bob", False), hide=True)
     assert shown["jobs"][0]["user"] == ""
     assert problems({**shown, "failure": None}, "status") == []
+
+
+def test_so_are_the_ways_to_slurm() -> None:
+    ways = (Standing("rest", "resting", "failed", 7), Standing("cli", "used", "works"))
+    told = json.loads(json.dumps(ways_of(ways, Switch(7, "rest", "cli", "failed"))))
+    assert problems({**data(), **told, "failure": None}, "status") == []
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,8 @@ def api(tables: dict[str, Any], number: int = 38) -> Behaviour:
     def answer(request: Request, send: Send, _: threading.Event) -> None:
         path = request.path.partition("?")[0]
         if path == "/openapi/v3":
-            found: Any = {"paths": {f"{base}jobs": {}, f"{base}nodes": {}}}
+            states = {f"{base}jobs/state/": {}} if "jobs/state" in tables else {}
+            found: Any = {"paths": {f"{base}jobs": {}, f"{base}nodes": {}, **states}}
         else:
             found = tables.get(path.removeprefix(base).rstrip("/"), 404)
         if found == 404 or not path.startswith(("/openapi", base)):

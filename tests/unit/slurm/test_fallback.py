@@ -7,13 +7,25 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.errors import SlurmCommandError, SlurmExtError, SlurmUnavailableError
+from slurm_ext.errors import (
+    SlurmCommandError,
+    SlurmExtError,
+    SlurmUnavailableError,
+    StillReadingError,
+)
 from slurm_ext.model.decision import JobPatch
 from slurm_ext.model.observation import Controller, Observation
 from slurm_ext.slurm.choose import NativeSettings, RestSettings, open_port
 from slurm_ext.slurm.cli import CliSlurm
 from slurm_ext.slurm.deadline import Deadline
-from slurm_ext.slurm.fallback import REST_FIRST_S, REST_MOST_S, Choice, Fallback
+from slurm_ext.slurm.fallback import (
+    REST_FIRST_S,
+    REST_MOST_S,
+    Choice,
+    Fallback,
+    Standing,
+    Switch,
+)
 from slurm_ext.slurm.port import Outcome
 from slurm_ext.slurm.run import Runner
 
@@ -63,8 +75,9 @@ class Pair:
         ways = [("first", self.first), ("second", self.second)]
         self.deadline = Deadline(self.clock)
         self.port = Fallback(
-            ways, budget_s=20, deadline=self.deadline, say=self.said.append, clock=self.clock
-        )
+            ways, budget_s=20, deadline=self.deadline, say=self.said.append, clock=self.clock,
+            epoch=lambda: 1000 + self.clock.now, unused=[Choice("third", None, "not used: why")],
+        )  # fmt: skip
 
     def seen(self) -> str:
         return self.port.observe().controller.cluster
@@ -90,6 +103,14 @@ def test_what_failed_rests_before_it_is_tried_again() -> None:
     pair.clock.now = 3 * REST_FIRST_S - 1
     pair.seen()
     assert pair.first.looks == 2  # it rests twice as long now
+
+
+def test_a_way_that_only_needs_more_looks_does_not_rest() -> None:
+    pair = Pair(StillReadingError("9 of 10 jobs are still to be read"))
+    assert pair.seen() == "second"
+    assert pair.said[0].startswith("first fails, goes on in the next look: 9 of 10")
+    pair.first.error = None
+    assert pair.seen() == "first"
 
 
 def test_rests_have_an_end() -> None:
@@ -141,12 +162,42 @@ def test_check_tries_every_way() -> None:
     assert pair.port.check() == (
         Choice("first", False, "does not work: down"),
         Choice("second", True, "used"),
+        Choice("third", None, "not used: why"),
     )
     pair.first.error = None
-    assert [one.text for one in pair.port.check()] == [
+    assert [one.text for one in pair.port.check()][:2] == [
         "used",
         "works, stands by in case first fails",
     ]
+
+
+def test_standings_say_why_each_way_is_used_or_not() -> None:
+    pair = Pair()
+    third = Standing("third", "unused", "not used: why")
+    assert pair.port.standings() == (
+        Standing("first", "used", "the first way that works"),
+        Standing("second", "standby", "in case first fails"),
+        third,
+    )
+    assert pair.port.switch is None
+    pair.clock.now = 5.0
+    pair.seen()
+    assert pair.port.standings() == (
+        Standing("first", "resting", "failed, tried again in 300 s: down", 1005),
+        Standing("second", "used", "the first way that works"),
+        third,
+    )
+    assert pair.port.switch == Switch(1005, "first", "second", "down")
+    pair.first.error = None
+    pair.clock.now = 305.0
+    assert pair.port.standings()[0].text == "failed, tried again at once: down"
+    pair.seen()
+    assert pair.port.standings() == (
+        Standing("first", "used", "the first way that works", 1005),
+        Standing("second", "standby", "in case first fails"),
+        third,
+    )
+    assert pair.port.switch == Switch(1305, "second", "first", "first works again")
 
 
 SETTINGS: dict[str, Any] = {

@@ -162,7 +162,7 @@ def test_an_empty_queue_is_not_taken_for_no_change(site: Site, last: dict[str, A
 
 def test_a_long_queue_is_refused_before_it_is_asked_for(site: Site) -> None:
     site.restd.behave = api({**tables(), "diag": diag(jobs=101)})
-    assert "101 jobs are too many for REST" in site.failure()
+    assert "101 jobs are too many for v0.0.38 (at most 100)" in site.failure()
     assert not any("/jobs" in path for path in site.restd.paths)
 
 

@@ -59,6 +59,15 @@ def test_the_filter_narrows_the_queue() -> None:
     assert "wait  " not in text
 
 
+def test_the_health_page_says_how_slurm_is_reached() -> None:
+    ways = [{"name": "rest", "role": "resting", "text": f"failed: {HOSTILE}", "failed_at_s": 1}]
+    switch = {"at_s": 1, "before": "rest", "after": "cli", "why": "no answer"}
+    found = {**data(), "ways": ways, "way_switched": switch}
+    text = shown(found, View(page="health"), width=200, height=60)
+    assert "way to Slurm: rest resting, failed: evil\\x1b" in text
+    assert "rest to cli, no answer" in text
+
+
 def test_a_failure_is_shown_in_place_of_the_keys() -> None:
     failed = {**data(), "failure": {"at_s": 1, "error": "slurmctld does not answer"}}
     assert "slurmctld does not answer" in shown(failed, View())
