@@ -5,7 +5,8 @@
 twenty minutes). Clusters of docker/minislurm, one a scheduler, get the same submissions at the same
 time. The jobs are the bundled trainer: its speed follows its GPUs (ring model) and its CPUs, it
 checkpoints on the signal and goes on at another size. Nobody but the daemon reads annotations, so
-elsewhere each job runs as it was submitted. The elastic jobs all ask for 8 GPUs.
+elsewhere each job runs as it was submitted. The elastic jobs all ask for 8 GPUs, with a time limit
+that is enough for one: on fewer GPUs than the limit allows nobody is put.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import re
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bed import GPUS, NODES, ROOT, Bed, Row, Span, beds_of, figures, side_by_side
@@ -35,7 +36,11 @@ WANTED = {"image": 12, "speech": 16, "language": 1}
 SAMPLE_S = 2.0
 END_S = 3600.0
 
-DAEMON = {"history.use": "false", "guard.min_runtime_before_requeue_s": 30}
+DAEMON = {
+    "history.use": "false", "guard.min_runtime_before_requeue_s": 30,
+    # An hour's work in minutes: the hourly budgets would end the run.
+    "guard.max_requeues_per_hour": 500, "restart.max_per_job_hour": 20,
+}  # fmt: skip
 ALONE = (
     Row("Slurm, default settings", None, sched="default"),
     Row("Slurm, tuned", None),
@@ -43,7 +48,13 @@ ALONE = (
     Row("`sjf`", {**DAEMON, "policy.name": '"sjf"'}),
 )
 ROWS = {
-    "elastic": (*ALONE, Row("`doubling`", {**DAEMON, "policy.name": '"doubling"'})),
+    "elastic": (
+        *ALONE,
+        *(
+            Row(f"`{name}`", {**DAEMON, "policy.name": f'"{name}"'})
+            for name in ("doubling", "hesrpt")
+        ),
+    ),
     "sensitive": (*ALONE, Row("`synergy`", {**DAEMON, "policy.name": '"synergy"'})),
 }
 
@@ -55,6 +66,7 @@ class Submission:
     at_s: float
     gpus: int
     run_s: float
+    limit_s: float
     words: str
     options: tuple[str, ...]
 
@@ -80,7 +92,7 @@ def submissions(
     at_s, placed = 0.0, []
     for one in found:
         at_s += rng.expovariate(1 / gap_s)
-        placed.append(Submission(at_s, one.gpus, one.run_s, one.words, one.options))
+        placed.append(replace(one, at_s=at_s))
     return placed
 
 
@@ -90,7 +102,9 @@ def _elastic(_: random.Random, gpus: int, run_s: float) -> Submission:
         f"scaling=elastic,gpus=1..8,signal=USR1,grace=10s,checkpoint_every=1m,restart_cost=8s,"
         f"work={work:.0f},theta={'/'.join(f'{t:.6g}' for t in THETA)}"
     )
-    return Submission(0, gpus, run_s, words, ("--work", f"{work:.0f}", "--cpus-per-gpu", "1"))
+    limit_s = 1.5 * work * per_unit_s(1) + 60
+    options = ("--work", f"{work:.0f}", "--cpus-per-gpu", "1")
+    return Submission(0, gpus, run_s, limit_s, words, options)
 
 
 def _sensitive(rng: random.Random, gpus: int, run_s: float) -> Submission:
@@ -99,9 +113,8 @@ def _sensitive(rng: random.Random, gpus: int, run_s: float) -> Submission:
     wanted = WANTED[family]
     work = run_s / per_unit_s(gpus) * min(1.0, CPUS_A_GPU / wanted)
     words = f"sensitivity={family},cpus_per_gpu={wanted},work={work:.0f}"
-    return Submission(
-        0, gpus, run_s, words, ("--work", f"{work:.0f}", "--cpus-per-gpu", str(wanted))
-    )
+    options = ("--work", f"{work:.0f}", "--cpus-per-gpu", str(wanted))
+    return Submission(0, gpus, run_s, 2.5 * run_s, words, options)
 
 
 SCRIPT = """#!/bin/bash
@@ -125,7 +138,7 @@ def submit(bed: Bed, one: Submission) -> int:
     return int(bed.slurm(
         "sbatch", "--parsable", "--output=/dev/null", "--requeue", "--chdir=/tmp", "--ntasks=1",
         f"--gpus-per-node={one.gpus}", f"--cpus-per-task={one.gpus * CPUS_A_GPU}",
-        f"--mem={one.gpus * 1000}", f"--time={max(1, round(one.run_s * 2.5 / 60))}",
+        f"--mem={one.gpus * 1000}", f"--time={max(1, round(one.limit_s / 60))}",
         f"--comment=slurm_ext:{one.words}", text=script,
     ))  # fmt: skip
 
@@ -193,12 +206,18 @@ def main() -> int:
     parser.add_argument("--typical", type=float, default=90.0, help="run time as submitted, s")
     parser.add_argument("--load", type=float, default=1.5, help="GPUs asked for over GPUs there")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", help="contenders with this in their names")
+    parser.add_argument(
+        "--only", help="contenders with one of these in their names, comma-separated"
+    )
     parser.add_argument("--keep", type=Path, metavar="FILE", help="write all figures as JSON")
     parser.add_argument("--logs", type=Path, metavar="DIR", help="keep the daemons' logs there")
     args = parser.parse_args()
     work = submissions(args.kind, args.seed, args.count, args.typical, args.load)
-    rows = [row for row in ROWS[args.kind] if not args.only or args.only in row.name]
+    rows = [
+        row
+        for row in ROWS[args.kind]
+        if not args.only or any(word in row.name for word in args.only.split(","))
+    ]
     out: dict[str, dict[str, float]] = {}
     with beds_of(rows, "elastic") as beds:
         side_by_side(beds, lambda bed: one_pass(bed, work, out))

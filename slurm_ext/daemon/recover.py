@@ -79,7 +79,7 @@ def _patches(
 ) -> list[JobPatch]:
     """What undoes everything of ours that stands now, and takes notes off what runs."""
     levers = LeverSettings(undo_notes=notes)
-    ctx = Context(policy=get("fifo"), ledger=carried(obs, ledger), levers=levers)
+    ctx = Context(policy=get("fifo"), ledger={**ledger, **carried(obs, ledger)}, levers=levers)
     patches = []
     for job in obs.jobs:
         entry = entry_of(job, ctx) if job.state.pending else None

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from slurm_ext.engine import guard
-from slurm_ext.engine.begin import HOUR_S, Past, begun, enforced
+from slurm_ext.engine.begin import HOUR_S, begun, enforced
 from slurm_ext.engine.restart import NOTHING, Sight, advance, told
 from slurm_ext.engine.restarting import purpose_of, step_of
 from slurm_ext.engine.settings import Context
@@ -18,7 +18,7 @@ from slurm_ext.model.annotation import Annotation
 from slurm_ext.model.decision import JobPatch, Lever, Plan
 from slurm_ext.model.job import JobKey
 from slurm_ext.model.observation import Observation
-from slurm_ext.model.restart import JobSignal, Restart, RestartStage
+from slurm_ext.model.restart import JobSignal, Past, Restart, RestartStage
 from slurm_ext.model.units import EpochS
 from slurm_ext.slurm.port import Outcome, SlurmPort
 
@@ -75,7 +75,6 @@ def carry_out(
     obs: Observation,
     plan: Plan,
     ctx: Context,
-    past: Past,
     port: SlurmPort,
     journal: Journal,
     *,
@@ -86,8 +85,7 @@ def carry_out(
     :raises JournalError: nothing of it has been sent.
     :raises SlurmUnavailableError: the stages stand as they were; the next cycle sends again.
     """
-    ended = tuple(one for one in after if not one.active)
-    fresh = begun(obs, plan, ctx, Past(past.requeues, (*past.over, *ended)))
+    fresh = begun(obs, plan, ctx)
     changed = [new for old, new in zip(before, after, strict=True) if new is not old]
     now_s = obs.now_s
     _say(changed)

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from slurm_ext.engine.begin import Past
 from slurm_ext.engine.cycle import Step, decide
 from slurm_ext.engine.settings import Context, Memory
 from slurm_ext.errors import JournalError, SlurmExtError
@@ -18,7 +17,7 @@ from slurm_ext.model.decision import Plan
 from slurm_ext.model.job import JobKey
 from slurm_ext.model.observation import Observation
 from slurm_ext.model.progress import Progress
-from slurm_ext.model.restart import Restart
+from slurm_ext.model.restart import Past, Restart
 from slurm_ext.model.units import EpochS
 from slurm_ext.slurm.fallback import Fallback, Standing, Switch
 from slurm_ext.slurm.port import SlurmPort
@@ -175,7 +174,11 @@ class Runner:
         ))  # fmt: skip
         clock.lap("progress")
         moved = restarts.moved(going, obs, ctx)
-        ctx = replace(ctx, restarts=tuple(one for one in moved if one.active))
+        ended = tuple(one for one in moved if not one.active)
+        ctx = replace(
+            ctx, restarts=tuple(one for one in moved if one.active),
+            past=Past(past.requeues, (*past.over, *ended)),
+        )  # fmt: skip
         records = starts(obs, self.last, ledger, self._started)
         with _without_gc():
             step = decide(obs, ctx)
@@ -184,7 +187,7 @@ class Runner:
         if self.journal is not None and not self.dry_run:
             applied = self._apply(step, ledger)
             clock.lap("apply")
-            moved = self._restart(going, moved, obs, step.plan, ctx, past)
+            moved = self._restart(going, moved, obs, step.plan, ctx)
             clock.lap("restart")
             self.journal.record_starts(records)
             self.journal.record_changes(step.plan)
@@ -214,13 +217,13 @@ class Runner:
 
     def _restart(
         self, before: Sequence[Restart], after: Sequence[Restart], obs: Observation, plan: Plan,
-        ctx: Context, past: Past,
+        ctx: Context,
     ) -> tuple[Restart, ...]:  # fmt: skip
         assert self.journal is not None
         if self._stale(obs.now_s):
             return tuple(before)
         return restarts.carry_out(
-            before, after, obs, plan, ctx, past, self.port, self.journal, cycle=self.cycle
+            before, after, obs, plan, ctx, self.port, self.journal, cycle=self.cycle
         )
 
     def _stale(self, at_s: EpochS) -> bool:

@@ -61,7 +61,7 @@ class ShapeRoom:
 
 def views_of(obs: Observation, ctx: Context, keys: Sequence[JobKey]) -> list[JobView]:
     """The views decide() ranked, in its order."""
-    wanted, ctx = set(keys), replace(ctx, ledger=carried(obs, ctx.ledger))
+    wanted, ctx = set(keys), replace(ctx, ledger={**ctx.ledger, **carried(obs, ctx.ledger)})
     found = [look_at(j, obs, ctx) for j in obs.jobs if j.key in wanted]
     views = {v.key: v for v in found if isinstance(v, JobView)}
     return [views[k] for k in keys if k in views]

@@ -26,6 +26,7 @@ from .contend import (
     believable,
     curve,
     held_gpus,
+    in_time,
     may_change,
     plain,
     scalable,
@@ -177,9 +178,12 @@ class _Allotter:
         servers = Servers(tuple(int(n) for n in free), *(
             tuple(int(n) for n in part) for part in (pool.free.cpus, pool.free.mem)
         ))  # fmt: skip
-        line = {key: n for n, key in enumerate(sorted(
+        # By id: a requeue gives a job another submit time, but leaves it that.
+        order = sorted(
             [v.key for v in group.waiting] + [j.key for j in group.running],
-            key=lambda k: (k.submit_s, k.job_id)))}  # fmt: skip
+            key=lambda key: (key.job_id, key.submit_s),
+        )
+        line = {key: n for n, key in enumerate(order)}
         for job in group.running:
             counts = self._counts(as_submitted(job, self.ctx), self.ctx.annotations[job.key])
             self._enter(group, as_submitted(job, self.ctx), counts, line[job.key])
@@ -213,8 +217,10 @@ class _Allotter:
             for count in sizes(annotation.scaling, job.request.gpus, total)
             if not isinstance(at_size(job.request, annotation, count, size), str)
         )
-        speed = curve(job, annotation, self.ctx)
-        return counts if believable(speed, (job.request.gpus, *counts)) else ()
+        if not believable(curve(job, annotation, self.ctx), (job.request.gpus, *counts)):
+            return ()
+        now_s = self.obs.now_s
+        return tuple(n for n in counts if in_time(job, annotation, n, self.ctx, now_s))
 
     def _largest(self, job: Job) -> tuple[int, int]:
         """GPUs of the largest node the job may use, and of all of them."""
@@ -232,7 +238,7 @@ class _Allotter:
         if view.key not in group.contenders or not (
             counts := self._counts(view.job, view.annotation)
         ):
-            return "no speed is known, or none of its sizes can be had here"
+            return "no speed is known, or none of its sizes can be had here or ends in time"
         most = group.granted.get(view.key, 0)
         size, _ = self._largest(view.job)
         for count in sorted((n for n in counts if n <= most), reverse=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slurm_ext.model.annotation import Annotation
@@ -18,48 +18,50 @@ from .settings import Context
 
 HOUR_S = 3600
 
+NOT_ENFORCED = "not in mode enforce"
+
 _BAD = frozenset(
     str(o) for o in (Outcome.NO_ANSWER, Outcome.REFUSED, Outcome.OLD_SHAPE, Outcome.LEFT_ALONE)
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
-    """What was restarted before: requeues of the last hour, and restarts that are over."""
-
-    requeues: int = 0
-    over: Sequence[Restart] = ()
-
-
-def begun(obs: Observation, plan: Plan, ctx: Context, past: Past) -> list[Restart]:
+def begun(obs: Observation, plan: Plan, ctx: Context) -> list[Restart]:
     """Restarts to begin, in planned order; a preemption whole or not at all."""
-    if not ctx.restart.enabled or ctx.paused:
-        return []
+    return judged(obs, plan, ctx)[0]
+
+
+def judged(obs: Observation, plan: Plan, ctx: Context) -> tuple[list[Restart], dict[JobKey, str]]:
+    """Restarts to begin, and why others that are worth it are not; by gainer or resized job."""
     jobs = {job.key: job for job in obs.jobs}
-    room = Room(ctx, past)
+    room = Room(ctx)
     found: list[Restart] = []
+    refused: dict[JobKey, str] = {}
     for proposal in plan.preempt:
         if not proposal.worth or proposal.key not in jobs:
             continue
-        victims = [jobs.get(v.key) for v in proposal.victims]
-        if any(
-            job is None or refusal(job, obs, plan, ctx, past, preempt=True) for job in victims
-        ) or not enforced(jobs[proposal.key], plan.modes):
-            continue
-        if not room.take(len(victims)):
-            continue
-        for victim in victims:
-            assert victim is not None
-            found.append(_restart(victim, ctx, obs.now_s, proposal.gain_gpu_s, proposal.key))
+        victims = [jobs[v.key] for v in proposal.victims if v.key in jobs]
+        why = "" if enforced(jobs[proposal.key], plan.modes) else NOT_ENFORCED
+        for job in victims:
+            why = why or refusal(job, obs, plan, ctx, preempt=True)
+        if len(victims) == len(proposal.victims) and not (why := why or room.take(len(victims))):
+            found += [_restart(v, ctx, obs.now_s, proposal.gain_gpu_s, proposal.key)
+                      for v in victims]  # fmt: skip
+        refused[proposal.key] = why
     taken = {one.job_id for one in found}
     for resize in plan.resizes:
-        job = jobs.get(resize.key)
-        if job is None or job.job_id in taken or refusal(job, obs, plan, ctx, past, preempt=False):
+        if resize.key not in jobs or resize.key.job_id in taken:
             continue
-        if unshapeable(job.request, resize.shape) or depended_on(job, obs) or not room.take(1):
-            continue
-        found.append(_restart(job, ctx, obs.now_s, resize.gain_gpu_s, None, resize))
-    return found
+        job = jobs[resize.key]
+        why = (
+            refusal(job, obs, plan, ctx, preempt=False)
+            or unshapeable(job.request, resize.shape)
+            or ("another job waits for it" if depended_on(job, obs) else "")
+            or room.take(1)
+        )
+        if not why:
+            found.append(_restart(job, ctx, obs.now_s, resize.gain_gpu_s, None, resize))
+        refused[resize.key] = why
+    return found, {key: why for key, why in refused.items() if why}
 
 
 @dataclass(slots=True)
@@ -67,25 +69,26 @@ class Room:
     """How many more restarts may be begun."""
 
     ctx: Context
-    past: Past
     used: int = 0
 
-    def take(self, count: int) -> bool:
-        """Whether so many more may be begun; then they count."""
+    def take(self, count: int) -> str:
+        """Why so many more may not be begun; if nothing, they count."""
+        if not self.ctx.restart.enabled:
+            return "restarts are switched off (preemption.enabled)"
+        if self.ctx.paused:
+            return "paused"
         going = sum(one.active and not one.ready for one in self.ctx.restarts)
         coming = sum(one.active and not one.stopped for one in self.ctx.restarts)
         settings, after = self.ctx.restart, self.used + count
         if going + after > settings.max_at_once:
-            return False
-        if self.past.requeues + coming + after > settings.max_per_hour:
-            return False
+            return f"{going + self.used} are under way (restart.max_at_once)"
+        if self.ctx.past.requeues + coming + after > settings.max_per_hour:
+            return f"{settings.max_per_hour} within the hour (guard.max_requeues_per_hour)"
         self.used = after
-        return True
+        return ""
 
 
-def refusal(
-    job: Job, obs: Observation, plan: Plan, ctx: Context, past: Past, *, preempt: bool
-) -> str:
+def refusal(job: Job, obs: Observation, plan: Plan, ctx: Context, *, preempt: bool) -> str:
     """Why a running job may not be restarted now, or nothing."""
     annotation = ctx.annotations.get(job.key)
     if annotation is None or not _asked_for(annotation, preempt=preempt):
@@ -93,17 +96,17 @@ def refusal(
     if why := immovable(job, ctx, obs.now_s):
         return why
     if not enforced(job, plan.modes):
-        return "not in mode enforce"
+        return NOT_ENFORCED
     if any(one.job_id == job.job_id and one.active for one in ctx.restarts):
         return "being restarted"
     if ctx.ledger.get(job.key) is not None and ctx.ledger[job.key].surrendered:
         return "left to Slurm for good"
-    mine = [one for one in past.over if one.job_id == job.job_id]
+    mine = [one for one in ctx.past.over if one.job_id == job.job_id]
     if any(obs.now_s - one.since_s < ctx.restart.retry_after_s for one in mine if _bad(one)):
         return "its last restart failed"
     recent = [one for one in mine if one.stopped and obs.now_s - one.begun_s < HOUR_S]
     if len(recent) >= ctx.restart.max_per_job_hour:
-        return "restarted often enough within the hour"
+        return f"{len(recent)} times within the hour (restart.max_per_job_hour)"
     return ""
 
 
@@ -134,6 +137,8 @@ def _restart(
     job: Job, ctx: Context, now_s: int, gain_gpu_s: float, gainer: JobKey | None,
     resize: Resize | None = None,
 ) -> Restart:  # fmt: skip
+    submits = [one.first_submit_s or one.key.submit_s for one in ctx.past.over
+               if one.job_id == job.job_id]  # fmt: skip
     signal = ctx.annotations[job.key].checkpoint.signal
     newest = ctx.progress[job.key].last_checkpoint if job.key in ctx.progress else None
     return Restart(
@@ -148,4 +153,5 @@ def _restart(
         gainer=gainer,
         shape=resize.shape if resize is not None else None,
         answer_before_s=newest.at_s if newest is not None else 0.0,
+        first_submit_s=min(submits, default=job.key.submit_s),
     )

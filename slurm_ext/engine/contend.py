@@ -18,6 +18,9 @@ from .view import JobView
 SLOWEST, FASTEST = 1e-9, 1e9
 """Units of work per second: from one in thirty years on."""
 
+LIMIT_MARGIN = 1.2
+"""A job is given fewer GPUs only if it would need so much less than its time limit."""
+
 
 def curve(job: Job, annotation: Annotation, ctx: Context) -> Speed:
     """Declared speed, else a learned one."""
@@ -62,21 +65,14 @@ def scalable(
     """
     asked = job.request.gpus
     speed = curve(job, annotation, ctx)
-    base = rate(speed, asked)
-    service_s = _service_s(job, annotation, base, ctx)
+    service_s, left_s = _seconds(job, annotation, speed, ctx, now_s)
     known = replace(
         annotation, speed=speed,
         scaling=Scaling(annotation.scaling.kind, counts[0], counts[-1],
                         annotation.scaling.powers_of_two, annotation.scaling.logical_workers),
     )  # fmt: skip
     gpus = held_gpus(job)
-    left_s = service_s
-    ran_s = now_s - job.start_s if gpus and job.start_s is not None else 0
-    told = ctx.progress.get(job.key)
-    if told is not None and told.reports and annotation.work and base:
-        left_s = max(0.0, annotation.work - told.reports[-1].step) / base
-    elif ran_s > 0:
-        left_s = service_s - ran_s * (rate(speed, gpus) / base if base else 1.0)
+    ran_s = _ran_s(job, now_s)
     return Contender(
         job.key, line, job.user, asked, service_s, max(1.0, left_s), _slices(job.alloc, at),
         attained_s=float(ran_s), attained_gpu_s=float(ran_s * gpus), started_s=job.start_s,
@@ -84,12 +80,54 @@ def scalable(
     )  # fmt: skip
 
 
-def _service_s(job: Job, annotation: Annotation, base: float, ctx: Context) -> float:
+def in_time(job: Job, annotation: Annotation, gpus: int, ctx: Context, now_s: int) -> bool:
+    """Whether what is left ends within the job's time limit on so many GPUs, from a new start.
+
+    The limit was set for the size asked for. Where nothing tells how long the job takes, less than
+    that is too little.
+    """
+    asked = job.request.gpus
+    if job.limit_s is None or gpus >= asked:
+        return True
+    speed = curve(job, annotation, ctx)
+    _, left_s = _seconds(job, annotation, speed, ctx, now_s)
+    if not annotation.work:
+        estimate = ctx.estimates.get(job.key)
+        if estimate is None or estimate.level == "limit":
+            return False
+        left_s += max(0.0, estimate.p90_s - estimate.p50_s)
+    slower = rate(speed, asked) / rate(speed, gpus)
+    return annotation.checkpoint.restart_s + left_s * slower * LIMIT_MARGIN <= job.limit_s
+
+
+def _seconds(
+    job: Job, annotation: Annotation, speed: Speed, ctx: Context, now_s: int
+) -> tuple[float, float]:
+    """Run time of the whole job and of what is left of it, on the GPUs it asks for.
+
+    What its user claims counts up to the time limit, and no longer once the job has outlived it:
+    then the rest of the limit is left.
+    """
+    base = rate(speed, job.request.gpus)
     limit_s = float(limit_of(job, ctx.backfill.default_limit_s))
-    if annotation.work and base:
-        return annotation.work / base
+    service_s = limit_s
     estimate = ctx.estimates.get(job.key)
-    return min(limit_s, estimate.p50_s) if estimate is not None else limit_s
+    if annotation.work and base:
+        service_s = min(limit_s, annotation.work / base)
+    elif estimate is not None:
+        service_s = min(limit_s, estimate.p50_s)
+    faster = rate(speed, held_gpus(job)) / base if base and job.alloc else 1.0
+    left_s = service_s - _ran_s(job, now_s) * faster
+    told = ctx.progress.get(job.key)
+    if told is not None and told.reports and annotation.work and base:
+        left_s = min(limit_s, (annotation.work - told.reports[-1].step) / base)
+    if left_s <= 0:
+        left_s = max(0.0, limit_s - _ran_s(job, now_s))
+    return service_s, left_s
+
+
+def _ran_s(job: Job, now_s: int) -> int:
+    return now_s - job.start_s if held_gpus(job) and job.start_s is not None else 0
 
 
 def _slices(alloc: tuple[NodeShare, ...], at: dict[str, int]) -> tuple[Slice, ...]:

@@ -13,6 +13,7 @@ from slurm_ext.model.observation import Observation
 
 from . import guard
 from .allot import Allotted, allot
+from .begin import judged
 from .explain import reason
 from .forecast import forecasts
 from .frontier import exposed_free, frontier, overtaking, plugs
@@ -26,8 +27,8 @@ from .reconcile import Reconciler
 from .reserve import reservations
 from .restarting import (
     by_job,
+    coming_back,
     favoured,
-    in_shape,
     keep_growth,
     leaving,
     tell,
@@ -62,8 +63,9 @@ def decide(obs: Observation, ctx: Context) -> Step:
         obs, jobs=tuple(sorted(obs.jobs, key=attrgetter("key"))),
         reservations=tuple(sorted(obs.reservations, key=attrgetter("name"))),
     )  # fmt: skip
+    moved = carried(obs, ctx.ledger)
     ctx = replace(
-        ctx, ledger=with_adopted(obs, carried(obs, ctx.ledger), ctx.restarts),
+        ctx, ledger=with_adopted(obs, {**ctx.ledger, **moved}, ctx.restarts),
         estimates={k: e for k, e in ctx.estimates.items() if e.sound},
     )  # fmt: skip
     occupying = [j for j in obs.jobs if j.state.occupies]
@@ -114,7 +116,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
     tell(decisions, ctx.restarts, obs.now_s)
     _tell_shapes(decisions, allotted)
     reserve, unreserve = reservations(obs, planner.fences, modes, ctx.levers)
-    entries = {**reconciler.entries}
+    entries = {**moved, **reconciler.entries}
     for entry in surrendered:
         entries[entry.key] = replace(entries.get(entry.key, entry), surrendered=entry.surrendered)
     wake_at_s = obs.now_s + 1 if reconciler.captured else _wake(planner, obs.now_s)
@@ -140,27 +142,28 @@ def decide(obs: Observation, ctx: Context) -> Step:
             **{f"promises_{k}": v for k, v in memory.kept._asdict().items()},
         },
     )
+    _tell_refused(decisions, judged(obs, plan, ctx)[1])
     return Step(plan, tuple(entries.values()), _gone(obs, ctx), memory)
 
 
 def carried(obs: Observation, ledger: Mapping[JobKey, LedgerEntry]) -> Mapping[JobKey, LedgerEntry]:
-    """The ledger with entries of requeued jobs under their new key.
+    """Entries of requeued jobs under their new key, to be kept whatever is done with the job.
 
     A requeue rewrites the submit time but keeps our node list, which must still be undone.
     """
     if not ledger:
-        return ledger
+        return {}
     pending = {j.job_id: j for j in obs.jobs if j.state.pending and j.restarts}
-    carried = dict(ledger)
+    found: dict[JobKey, LedgerEntry] = {}
     for key, entry in ledger.items():
         job = pending.get(key.job_id)
         if job is None or job.key in ledger or job.key.submit_s <= key.submit_s:
             continue
-        carried[job.key] = replace(
+        found[job.key] = replace(
             entry, key=job.key, lease_until_s=None, held=False, released_s=None,
             deferred_since_s=None, original_begin_s=0,
         )  # fmt: skip
-    return carried
+    return found
 
 
 def _sort(obs: Observation, ctx: Context) -> tuple[list[JobView], list[Aside], list[LedgerEntry]]:
@@ -173,7 +176,7 @@ def _sort(obs: Observation, ctx: Context) -> tuple[list[JobView], list[Aside], l
             continue
         found = look_at(job, obs, ctx)
         if isinstance(found, JobView) and restarts:
-            found = in_shape(found, restarts)
+            found = coming_back(found, restarts)
         if isinstance(found, JobView):
             why = guard.surrender(found.entry, ctx, obs.now_s)
             if why is not None and found.entry is not None:
@@ -227,6 +230,14 @@ def _tell_shapes(decisions: dict[JobKey, Decision], allotted: Allotted) -> None:
         if key in decisions:
             decision = decisions[key]
             decisions[key] = replace(decision, reasons=(*decision.reasons, why))
+
+
+def _tell_refused(decisions: dict[JobKey, Decision], refused: Mapping[JobKey, str]) -> None:
+    """Why restarts that are worth it are not begun."""
+    for key, why in refused.items():
+        if key in decisions:
+            told = reason("restart_waits", Stage.PREEMPT, because=why)
+            decisions[key] = replace(decisions[key], reasons=(*decisions[key].reasons, told))
 
 
 def _wake(planner: Planner, now_s: int) -> int | None:

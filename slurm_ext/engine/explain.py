@@ -72,6 +72,7 @@ SENTENCES: Mapping[str, str] = {
     "preempt_none": "no set of preemptible jobs makes room for it ({candidates} could be requeued)",
     # restarts under way
     "restarting": "restart {purpose}: {step}, for {for_s} s now",
+    "restart_waits": "no restart is begun for it now: {because}",
     "gets_room": "{victims} save their state and make room for it",
     # reconcile and guard
     "let_go": "let go {ago_s} s ago; Slurm has not started it yet",

@@ -45,7 +45,7 @@ def resizes(
         if contender is None or job.key not in granted:
             continue
         annotation, held = ctx.annotations[job.key], held_gpus(job)
-        shape = _shape(job, annotation, granted[job.key], ctx, planner)
+        shape = _shape(job, contender, granted[job.key], ctx, planner)
         if shape is None or (shape.gpus > held) == bool(starved):
             continue
         saved_s = time_left_s(contender, held) - time_left_s(contender, shape.gpus)
@@ -67,11 +67,12 @@ def resizes(
 
 
 def _shape(
-    job: Job, annotation: Annotation, gpus: int, ctx: Context, planner: Planner
+    job: Job, contender: Contender, gpus: int, ctx: Context, planner: Planner
 ) -> Shape | None:
     """The largest allowed shape of at most so many GPUs; None if that is what it has."""
     asked = as_submitted(job, ctx)
     largest = int(planner.pool.capacity.gpus.sum(axis=0).max(initial=0))
+    annotation = contender.annotation
     for count in reversed(sizes(annotation.scaling, asked.request.gpus, gpus)):
         shape = at_size(asked.request, annotation, count, largest)
         if not isinstance(shape, str):

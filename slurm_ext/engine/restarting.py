@@ -66,11 +66,14 @@ def favoured(restarts: Sequence[Restart]) -> frozenset[int]:
     return frozenset(found)
 
 
-def in_shape(view: JobView, restarts: Mapping[int, Restart]) -> JobView:
-    """The view of a job that comes back in another shape; one that Slurm did not start in it, or
-    that it refuses, is left as submitted."""
+def coming_back(view: JobView, restarts: Mapping[int, Restart]) -> JobView:
+    """The view of a job that comes back, with its place in line; in another shape if wanted. One
+    that Slurm did not start in that, or that it refuses, is left as submitted."""
     one = restarts.get(view.key.job_id)
-    if one is None or one.wanted is None or not one.stopped:
+    if one is None:
+        return view
+    view = replace(view, first_submit_s=one.first_submit_s or one.key.submit_s)
+    if one.wanted is None or not one.stopped:
         return view
     submitted = shape_of(view.job.request)
     failed = view.entry is not None and view.entry.failed_starts

@@ -12,7 +12,7 @@ from slurm_ext.model.estimate import Estimate
 from slurm_ext.model.job import JobKey, NodeShare, Request
 from slurm_ext.model.ledger import LedgerEntry
 from slurm_ext.model.progress import Progress
-from slurm_ext.model.restart import Restart
+from slurm_ext.model.restart import Past, Restart
 from slurm_ext.model.units import EpochS
 
 from .policy import Policy
@@ -180,8 +180,8 @@ class Context:
     others', which are plain jobs. ``attained_gpu_s``: GPU-seconds a job has had before its last
     requeue. ``topology``: links inside nodes and switches between them. ``gpu_speeds``: relative
     speed of GPU types (1 where not named). ``progress``: what running annotated jobs tell of
-    themselves. ``restarts``: those under way. ``curves``: speeds learned from
-    reports, of jobs whose annotation has none.
+    themselves. ``restarts``: those under way, ``past``: those before. ``curves``: speeds learned
+    from reports, of jobs whose annotation has none.
     """
 
     policy: Policy
@@ -204,6 +204,7 @@ class Context:
     gpu_speeds: Mapping[str, float] = field(default_factory=dict)
     progress: Mapping[JobKey, Progress] = field(default_factory=dict)
     restarts: tuple[Restart, ...] = ()
+    past: Past = field(default_factory=Past)
     curves: Mapping[JobKey, Speed] = field(default_factory=dict)
     paused: bool = False
 

@@ -44,7 +44,8 @@ class JobView:
     without our SiteFactor. ``let_go``: released by us and not yet seen running, still in grace.
     ``estimate``, ``annotation``, ``attained_gpu_s``: what else is known, as in the context.
     ``shape``: what it is to start with, if that is not what its user asked for; then ``job`` asks
-    for that, and ``submitted`` is what the user asked for.
+    for that, and ``submitted`` is what the user asked for. ``first_submit_s``: when its user
+    submitted it; a requeue writes another submit time, which is that of ``key``.
     """
 
     job: Job
@@ -61,10 +62,13 @@ class JobView:
     attained_gpu_s: float = 0.0
     shape: Shape | None = None
     submitted: Shape | None = None
+    first_submit_s: EpochS = 0
     key: JobKey = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", self.job.key)  # read a dozen times a cycle
+        if not self.first_submit_s:
+            object.__setattr__(self, "first_submit_s", self.job.key.submit_s)
 
     @property
     def user_begin_s(self) -> EpochS:

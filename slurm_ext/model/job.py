@@ -86,7 +86,7 @@ class Request:
     ``nodes_max`` None: Slurm may spread over any number (``--gpus=12``).
     ``cpus`` is the job's total as Slurm shows it (a lower bound while pending).
     ``mem_per_node_mib`` / ``mem_per_cpu_mib``: one is set; 0 per node with ``mem_whole_node``.
-    ``unplannable`` names what we cannot model (``shard``, ``licenses``, …): such a job is left to
+    ``unplannable`` names what we cannot model (``shard``, ``switches``, …): such a job is left to
     Slurm with that as the reason.
     """
 

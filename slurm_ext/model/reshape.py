@@ -43,6 +43,7 @@ def unshapeable(request: Request, wanted: Shape) -> str:
          "its tasks per node are fixed (--ntasks-per-node)"),
         (wanted.tasks < wanted.nodes, "there are fewer tasks than nodes"),
         (_cpus_apart(request, now, wanted), "its CPUs are not those of its tasks"),
+        (_below_bound(request, now, wanted), "it bounds the CPUs of its nodes (--mincpus)"),
         (wanted.mem_node_mib not in (0, now.mem_node_mib) and not request.mem_per_node_mib,
          "its memory is not asked for per node (--mem)"),
     )  # fmt: skip
@@ -54,6 +55,13 @@ def _cpus_apart(request: Request, now: Shape, wanted: Shape) -> bool:
         return False
     apart = not request.cpus_per_gpu and now.cpus != now.tasks * request.cpus_per_task
     return apart or wanted.cpus % wanted.tasks > 0
+
+
+def _below_bound(request: Request, now: Shape, wanted: Shape) -> bool:
+    """Whether a node's share of the CPUs would be less than the user's own bound."""
+    if (wanted.cpus, wanted.tasks) == (now.cpus, now.tasks):
+        return False
+    return wanted.cpus < wanted.nodes * bound_in(request, wanted.cpus // wanted.tasks)
 
 
 def reshaped(request: Request, shape: Shape) -> Request:
@@ -75,12 +83,22 @@ def reshaped(request: Request, shape: Shape) -> Request:
             tasks=shape.tasks,
             cpus=shape.cpus,
             cpus_per_task=each,
-            # Slurm goes on showing the old bound, but does not keep to it.
-            min_cpus_node=min(request.min_cpus_node, each * max(1, request.tasks_per_node)),
+            min_cpus_node=bound_in(request, each),
         )
     if shape.mem_node_mib and request.mem_per_node_mib:
         changed = replace(changed, mem_per_node_mib=shape.mem_node_mib)
     return changed
+
+
+def bound_in(request: Request, cpus_per_task: int) -> int:
+    """CPUs that a node must have free (``MinCPUsNode``) for the request with so many a task.
+
+    Slurm derives the bound at submission and keeps to it when the CPUs are updated, so it has to
+    be updated with them. One that the tasks do not explain is the user's own (``--mincpus``).
+    """
+    on_node = max(1, request.tasks_per_node)
+    derived = request.min_cpus_node == on_node * request.cpus_per_task > 1
+    return on_node * cpus_per_task if derived else request.min_cpus_node
 
 
 def stands(request: Request, ours: Shape, before: Shape) -> bool:

@@ -46,7 +46,7 @@ class Restart:
     settled when the job is requeued. ``shape``: as it is to come back (None: as submitted);
     ``returned``: it did not, and is to come back as submitted. ``since_s``: when ``stage`` began;
     ``begun_s``: when all began. ``ready``: it may start as soon as it is its turn. ``back_s``: seen
-    running again.
+    running again. ``first_submit_s``: when its user submitted it (0: as ``key`` has it).
     """
 
     key: JobKey
@@ -68,6 +68,7 @@ class Restart:
     back_s: EpochS | None = None
     outcome: str = ""
     detail: str = ""
+    first_submit_s: EpochS = 0
 
     @property
     def job_id(self) -> int:
@@ -86,6 +87,14 @@ class Restart:
     def stopped(self) -> bool:
         """Whether the requeue has been sent."""
         return self.requeued_s is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What was restarted before: requeues of the last hour, and restarts that are over."""
+
+    requeues: int = 0
+    over: tuple[Restart, ...] = ()
 
 
 class JobSignal(NamedTuple):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from slurm_ext.model.decision import JobPatch, ReservationSpec, Shape
 from slurm_ext.model.job import Job, Request
-from slurm_ext.model.reshape import shape_of, unshapeable
+from slurm_ext.model.reshape import bound_in, shape_of, unshapeable
 from slurm_ext.model.restart import JobSignal
 from slurm_ext.slurm.batch import safe_word
 from slurm_ext.slurm.hosts import fold
@@ -97,7 +97,10 @@ def shape_words(shape: Shape, request: Request) -> tuple[str, ...]:
         # "gres/gpu:N" is accepted and shown on 22.05, but the old number is allocated.
         words.append(f"TresPerJob=gres:{_gpu_words(request)}:{shape.gpus}")
     if (shape.cpus, shape.tasks) != (now.cpus, now.tasks):
-        words += [f"CPUsPerTask={shape.cpus // shape.tasks}", f"NumCPUs={shape.cpus}"]
+        each = shape.cpus // shape.tasks
+        words += [f"CPUsPerTask={each}", f"NumCPUs={shape.cpus}"]
+        if (bound := bound_in(request, each)) != request.min_cpus_node:
+            words.append(f"MinCPUsNode={bound}")
     if shape.mem_node_mib not in (0, now.mem_node_mib):
         words.append(f"MinMemoryNode={shape.mem_node_mib}")
     return tuple(words)

@@ -28,11 +28,6 @@ REQUEST_OLD: Mapping[str, str] = {
 REQUEST_OLD_OPEN: Mapping[str, str] = {
     "nodes_min": "v0.0.38 shows no tasks of some jobs; they bound it where --nodes was not given",
 }
-REQUEST_NEW_SINCE = (26, 5)
-REQUEST_NEW: Mapping[str, str] = {
-    "exclusive": "v0.0.45 no longer shows `shared`",
-    "unplannable": "v0.0.45 no longer shows `shared`",
-}
 
 
 def differences(text: Observation, json: Observation) -> list[str]:
@@ -66,7 +61,6 @@ def job_differences(text: Job, json: Job, version: tuple[int, ...]) -> list[str]
     skip_request = {
         *(REQUEST_OLD if old else ()),
         *(REQUEST_OLD_OPEN if old and text.request.nodes_max is None else ()),
-        *(REQUEST_NEW if version[:2] >= REQUEST_NEW_SINCE else ()),
     }
     if text.state.ended:
         skip_request |= {"nodes_min"}  # what it asked for, or what it ended with

@@ -65,7 +65,6 @@ class Details:
     required: str = ""
     excluded: str = ""
     exclusive: str = ""
-    licenses: str = ""
     contiguous: bool = False
     core_spec: bool = False
     sockets_per_node: int = 0
@@ -160,7 +159,6 @@ def parse_chunk(chunk: str) -> Details:
         required=_text(tokens.get("ReqNodeList")),
         excluded=_text(tokens.get("ExcNodeList")),
         exclusive=_exclusive(tokens),
-        licenses=_text(tokens.get("Licenses")),
         contiguous=tokens.get("Contiguous", "0") not in ("0", "NO", "No"),
         core_spec=_text(tokens.get("CoreSpec")) not in ("", "0") or "ThreadSpec" in tokens,
         sockets_per_node=_int(tokens.get("Socks/Node", "")),

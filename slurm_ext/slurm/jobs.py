@@ -166,7 +166,6 @@ def _request(
         required=shown.required,
         excluded=shown.excluded,
         exclusive=shown.exclusive,
-        licenses=shown.licenses,
         contiguous=shown.contiguous,
         switches=_int(asked[6].partition("@")[0]),
         core_spec=shown.core_spec,

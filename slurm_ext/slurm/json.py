@@ -143,7 +143,6 @@ def _raw_request(record: dict[str, Any], state: JobState) -> RawRequest:
         required=text(record.get("required_nodes")),
         excluded=text(record.get("excluded_nodes")),
         exclusive=next((_EXCLUSIVE[word] for word in shared if word in _EXCLUSIVE), ""),
-        licenses=text(record.get("licenses")),
         contiguous=record.get("contiguous") is True,
         switches=integer(switches),
         core_spec=integer(record.get("core_spec")) > 0,

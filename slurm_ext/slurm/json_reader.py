@@ -29,6 +29,9 @@ from slurm_ext.slurm.run import Runner, escape
 from slurm_ext.slurm.shares import Doubts, check_masks, unexplained
 
 _FIRST_SCONTROL_JSON = (23, 2)
+_FIRST_WITHOUT_SHARED = (26, 5)
+LAST_WHOLE = "v0.0.44"
+"""v0.0.45 shows of no job whether it asks for whole nodes (``--exclusive``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +93,11 @@ class JsonReader:
         if now is None:
             raise SlurmCommandError("scontrol show config: no clock in the answer")
         modern = controller.version[:2] >= _FIRST_SCONTROL_JSON
+        form = (
+            f"--json={LAST_WHOLE}" if controller.version[:2] >= _FIRST_WITHOUT_SHARED else "--json"
+        )
         with ThreadPoolExecutor(max_workers=4) as pool:
-            queue = pool.submit(self._ask, ["squeue", "-a", "-t", "all", "--local", "--json"])
+            queue = pool.submit(self._ask, ["squeue", "-a", "-t", "all", "--local", form])
             node = pool.submit(
                 self._ask,
                 ["scontrol", "-a", "-d", "show", "node", "--json"]

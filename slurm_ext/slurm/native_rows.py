@@ -244,7 +244,6 @@ def _raw_request(row: Row, gaps: Gaps, state: JobState) -> RawRequest:
         required=_text(row["required_nodes"]),
         excluded=_text(row["excluded_nodes"]),
         exclusive=_EXCLUSIVE.get(_text(row["resource_sharing"]), ""),
-        licenses=_joined(row["licenses"]),
         contiguous=row["requires_contiguous_nodes"] is True,
         switches=integer(row["required_switches"]),
         core_spec=integer(row["cores_reserved_for_system"]) > 0

@@ -37,7 +37,6 @@ class RawRequest(NamedTuple):
     required: str = ""
     excluded: str = ""
     exclusive: str = ""
-    licenses: str = ""
     contiguous: bool = False
     switches: int = 0
     core_spec: bool = False
@@ -113,7 +112,6 @@ def _unplannable(raw: RawRequest, unreadable: bool) -> tuple[str, ...]:
     checks = (
         (any(one.types > 1 for one in asked) or len(types) > 1, "gpu_types"),
         (bool(asked[3].gpus), "gpus_per_socket"),
-        (bool(raw.licenses), "licenses"),
         (raw.contiguous, "contiguous"),
         (raw.switches > 0, "switches"),
         (raw.core_spec, "core_spec"),

@@ -27,8 +27,9 @@ from slurm_ext.slurm.scalars import get, integer, objects
 from slurm_ext.slurm.scalars import text as words_of
 from slurm_ext.slurm.shares import Doubts
 
-VERSIONS = range(38, 46)
-"""The forms v0.0.38 (22.05) to v0.0.45 (26.05), which the parsers know."""
+VERSIONS = range(38, 45)
+"""v0.0.38 (22.05) to v0.0.44 (25.11, 26.05). v0.0.45 does not show which jobs ask for whole nodes.
+"""
 _FIRST_WHOLE = 39
 """From this one on partitions are shown in the nested form that says all we need."""
 MAX_JOBS = 3000

@@ -25,15 +25,19 @@ from .training import ELASTIC, ON, Trainer, growing, outcome
 
 pytestmark = pytest.mark.slurm
 
-OPERATOR, USER = "ms-oper", "ms-user1"
+OPERATOR, USER, OTHER = "ms-oper", "ms-user1", "ms-user2"
 SPEC = Spec(
     name="accounts",
     groups=(NodeGroup(count=2),),
     accounting=True,
     sched="tuned",
-    users=(User(USER),),
+    users=(User(USER), User(OTHER)),
     operator=OPERATOR,
-    params=(Param("AccountingStorageEnforce", "associations,limits,qos"),),
+    params=(
+        Param("AccountingStorageEnforce", "associations,limits,qos"),
+        Param("Licenses", "rare:1"),
+        Param("PriorityCalcPeriod", "1"),  # minutes; the least
+    ),
 )
 SMALL = ("--gpus-per-node=1", "--cpus-per-task=1", "--mem=100")
 
@@ -131,12 +135,16 @@ def test_setup_makes_an_operator_and_takes_it_back(cluster: Slurm) -> None:
 
 @pytest.fixture(params=["qos", "association"])
 def tiny(request: pytest.FixtureRequest, cluster: Slurm) -> str:
-    """A QOS or an account of two GPUs in all that the user may use."""
+    """A QOS or an account of two GPUs in all that the user may use, or the only licence."""
     cluster.clean()
+    if request.param == "licence":
+        return "--licenses=rare:1"
     if request.param == "qos":
         return qos(cluster, "tiny", "GrpTRES=gres/gpu=2")
-    cluster.run("sacctmgr", "-i", "add", "account", "tight", "GrpTRES=gres/gpu=2")
-    cluster.run("sacctmgr", "-i", "add", "user", USER, "account=tight")
+    cluster.run(
+        "sacctmgr", "-i", "add", "account", "tight", "GrpTRES=gres/gpu=2", check=False
+    )  # it may be there already
+    cluster.run("sacctmgr", "-i", "add", "user", USER, "account=tight", check=False)
     wait_for(
         lambda: f"UserName={USER}" in cluster.run(
             "scontrol", "show", "assoc_mgr", "accounts=tight", "flags=assoc").stdout,
@@ -186,9 +194,34 @@ def test_slurms_own_factors_rank_one_by_one(cluster: Slurm, tmp_path: Path) -> N
     assert why["behind"]["decided_by"]["factor"] == "qos"
 
 
+@pytest.mark.slow
+def test_who_has_used_less_goes_first(cluster: Slurm, tmp_path: Path) -> None:
+    """By the fair-share factor of Slurm, which counts usage once in PriorityCalcPeriod."""
+    cluster.clean()
+    weights = {"priority": 0, "age": 0, "short": 0, "lane": 0, "deadline": 0, "fair_share": 1}
+    daemon = Daemon(
+        cluster, tmp_path / "d", mode="observe", policy__name="multifactor",
+        **{f"policy__parameters__weight_{key}": value for key, value in weights.items()},
+    )  # fmt: skip
+    whole = ("--nodes=2", "--gpus-per-node=8", "--cpus-per-task=1", "--mem=100")
+    filler = cluster.submit(*whole, run_s=600, user=USER)
+    cluster.wait_state([filler], {"RUNNING"}, 20)
+    greedy, modest = cluster.submit(*whole, user=USER), cluster.submit(*whole, user=OTHER)
+
+    def told() -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(daemon.command("why", str(modest), "--json").stdout)
+        return found
+
+    why = wait_for(lambda: (one := told())["rank"] == 0 and one, 150, "the usage is counted")
+    print(f"\n{why['factors']}")
+    assert why["behind"]["id"] == str(greedy)
+    assert why["behind"]["decided_by"]["factor"] == "fair_share"
+
+
+@pytest.mark.parametrize("tiny", ["qos", "association", "licence"], indirect=True)
 def test_what_slurm_refuses_blocks_nobody(cluster: Slurm, tiny: str, tmp_path: Path) -> None:
-    """First in line, let go, refused by its QOS or account: its room goes to others until Slurm
-    takes it."""
+    """First in line, let go, refused by its QOS or account or for want of a licence: its room goes
+    to others until Slurm takes it."""
     one = ("--cpus-per-task=1", "--mem=100", "--begin=now+2")
     with Daemon(cluster, tmp_path / "d", policy__name="fifo", backfill__kind="none") as daemon:
         first = cluster.submit(tiny, *one, "--gpus-per-node=2", run_s=300, user=USER)

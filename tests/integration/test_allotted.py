@@ -23,7 +23,7 @@ SPEC = Spec(
     priority="multifactor",
 )
 FAST = "speed=1:1/8:8"
-MOLDABLE = f"scaling=moldable,gpus=1..8,{FAST}"
+MOLDABLE = f"scaling=moldable,gpus=1..8,{FAST},work=8"
 SHOWS = "env | grep -E '^SLURM_(GPUS_ON_NODE|CPUS_ON_NODE|CPUS_PER_TASK|JOB_NUM_NODES)=' >{out}"
 
 

@@ -72,7 +72,7 @@ def submit_all(slurm: Slurm, run: Run) -> None:
     jobs["admin_held"] = slurm.submit(*FOREIGN, begin)
     slurm.run("scontrol", "hold", str(jobs["admin_held"]))
     jobs["optout"] = slurm.submit(*FOREIGN, begin, "--comment=slurm_ext:off")
-    jobs["licence"] = slurm.submit(*FOREIGN, begin, "--licenses=sim:1")
+    jobs["switches"] = slurm.submit(*FOREIGN, begin, "--switches=1")
     jobs["het"] = slurm.submit(begin, script=HET)
     jobs["partitions"] = slurm.submit(*SMALL, begin, "--partition=gpu,late", run_s=3)
     jobs["exclusive"] = slurm.submit(*SMALL, begin, "--exclusive", run_s=3)
@@ -159,7 +159,7 @@ def test_an_ordinary_job_is_deferred_behind_the_promise(run: Run) -> None:
     ("name", "code"),
     [
         ("optout", "opted_out"),
-        ("licence", "unplannable"),
+        ("switches", "unplannable"),
         ("het", "het_job"),
     ],
 )

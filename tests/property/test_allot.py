@@ -53,7 +53,7 @@ def queues(draw: st.DrawFn) -> list[tuple[Job, Annotation | None]]:
 
 
 @settings(deadline=None)
-@given(queues(), st.sampled_from(("doubling", "elastic-dp", "optimus", "synergy")))
+@given(queues(), st.sampled_from(("doubling", "elastic-dp", "hesrpt", "optimus", "synergy")))
 def test_only_annotated_jobs_change_and_only_within_their_range(
     queue: list[tuple[Job, Annotation | None]], policy: str
 ) -> None:

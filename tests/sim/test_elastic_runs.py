@@ -30,7 +30,7 @@ def test_alone_a_job_of_fixed_size_takes_its_epochs(gpus: int) -> None:
     assert found.jct_mean_s == round(EPOCHS * EPOCH_S[gpus])
 
 
-ELASTIC = ("doubling", "elastic-dp", "optimus", "slope")
+ELASTIC = ("doubling", "elastic-dp", "hesrpt", "optimus", "slope")
 
 
 @pytest.mark.parametrize("policy", ELASTIC)
@@ -58,6 +58,11 @@ def test_when_crowded_doubling_beats_every_fixed_size() -> None:
     elastic = measured("doubling", capes("extreme", 1)).jct_mean_s
     for gpus in EPOCH_S:
         assert elastic < measured("fifo", capes("extreme", 1, gpus)).jct_mean_s
+
+
+def test_when_crowded_shortest_first_beats_longest_first() -> None:
+    doubling, hesrpt = (measured(p, capes("extreme", 1)).jct_mean_s for p in ("doubling", "hesrpt"))
+    assert hesrpt < doubling
 
 
 def test_a_trace_without_speeds_is_refused_by_the_field() -> None:

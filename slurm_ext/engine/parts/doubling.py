@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from slurm_ext.engine.allocation import Contender, Ended, Grant, Servers
 from slurm_ext.model.job import JobKey
 
-from .elastic import lay_out, least_gpus, most_gpus, time_left_s
+from .elastic import lay_out, least_gpus, most_gpus, time_left_s, worth_changing
 
 
 def doubled(
@@ -74,7 +74,7 @@ class Doubling:
                 exploring.append(job)
                 free -= most_gpus(job)
         sizes = doubled(known, free, fit=self.fit)
-        if self.hysteresis and not self._worth(known, sizes, free):
+        if self.hysteresis and not worth_changing(known, sizes, free, fit=self.fit):
             sizes = {j.key: j.gpus_held for j in known if j.held}
         targets = [(j, most_gpus(j)) for j in exploring]
         targets += [(j, sizes[j.key]) for j in known if sizes.get(j.key)]
@@ -93,22 +93,6 @@ class Doubling:
         stages = (most // least).bit_length()
         stage = int(job.attained_s * stages // self.explore_s)
         return min(most, least << stage)
-
-    def _worth(self, jobs: Sequence[Contender], sizes: dict[JobKey, int], free: int) -> bool:
-        """Whether to change the sizes: somebody starts, must go, or time is saved."""
-        if any(not j.held and sizes.get(j.key) for j in jobs):
-            return True
-        if sum(j.gpus_held for j in jobs) > free or any(
-            j.held and not least_gpus(j) <= j.gpus_held <= most_gpus(j) for j in jobs
-        ):
-            return True
-        saved_s = 0.0
-        for job in jobs:
-            if job.held and sizes.get(job.key, 0) != job.gpus_held:
-                now_s = time_left_s(job, job.gpus_held, fit=self.fit)
-                then_s = time_left_s(job, sizes.get(job.key, 0), fit=self.fit)
-                saved_s += now_s - then_s - job.annotation.checkpoint.restart_s
-        return saved_s > 0
 
     def review_in_s(self, jobs: Sequence[Contender], past: Sequence[Ended]) -> float | None:
         waits = [self.period_s]

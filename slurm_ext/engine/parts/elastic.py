@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from slurm_ext.engine.allocation import Contender, Grant, Servers, Slice
 from slurm_ext.model.annotation import Speed
+from slurm_ext.model.job import JobKey
 
 from .packing import consolidated, scattered
 from .speed import fit_theta, rate
@@ -55,6 +56,28 @@ def time_left_s(job: Contender, gpus: int, *, fit: bool = False) -> float:
     """Seconds to the end on ``gpus`` GPUs from now on, infinite on none."""
     speed = relative_speed(job, gpus, fit=fit)
     return job.remaining_s / speed if speed > 0 else float("inf")
+
+
+def worth_changing(
+    jobs: Sequence[Contender], sizes: Mapping[JobKey, int], free: int, *, fit: bool = False
+) -> bool:
+    """Whether to change to these sizes: somebody starts, must go, or time is saved in all.
+
+    ``free``: GPUs that these jobs may have together.
+    """
+    if any(not j.held and sizes.get(j.key) for j in jobs):
+        return True
+    if sum(j.gpus_held for j in jobs) > free or any(
+        j.held and not least_gpus(j) <= j.gpus_held <= most_gpus(j) for j in jobs
+    ):
+        return True
+    saved_s = 0.0
+    for job in jobs:
+        wanted = sizes.get(job.key, 0)
+        if job.held and wanted != job.gpus_held:
+            saved_s += time_left_s(job, job.gpus_held, fit=fit) - time_left_s(job, wanted, fit=fit)
+            saved_s -= job.annotation.checkpoint.restart_s
+    return saved_s > 0
 
 
 def lay_out(

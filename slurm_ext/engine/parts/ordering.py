@@ -15,7 +15,7 @@ class SubmitOrder:
     """First come, first served by submit time."""
 
     def terms(self, views: Sequence[JobView], now_s: EpochS) -> list[tuple[Term, ...]]:
-        return [(Term("submit_s", float(v.job.key.submit_s)),) for v in views]
+        return [(Term("submit_s", float(v.first_submit_s)),) for v in views]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,8 @@ class ShortestFirst:
             size = expected_s(v) * (max(1, v.job.request.gpus) if self.times_gpus else 1)
             waited = max(0, now_s - v.job.key.submit_s)
             aged = size - (waited * size / self.aging_s if self.aging_s else 0.0)
-            found.append((Term("expected_s", float(aged)), Term("submit_s", v.job.key.submit_s)))
+            submit_s = Term("submit_s", float(v.first_submit_s))
+            found.append((Term("expected_s", float(aged)), submit_s))
         return found
 
 
@@ -53,7 +54,7 @@ class HeadThenShortest:
     def terms(self, views: Sequence[JobView], now_s: EpochS) -> list[tuple[Term, ...]]:
         heads = set()
         seen: set[str] = set()
-        for v in sorted(views, key=lambda v: v.key[::-1]):  # by submit time
+        for v in sorted(views, key=lambda v: (v.first_submit_s, v.key.job_id)):
             if not seen.issuperset(v.job.partitions):
                 heads.add(v.key)
             seen.update(v.job.partitions)
@@ -61,7 +62,7 @@ class HeadThenShortest:
             (
                 Term("behind_head", float(v.key not in heads)),
                 Term("expected_s", 0.0 if v.key in heads else expected_s(v)),
-                Term("submit_s", float(v.job.key.submit_s)),
+                Term("submit_s", float(v.first_submit_s)),
             )
             for v in views
         ]

@@ -25,7 +25,7 @@ class LeastService:
         for v in views:
             gpus = max(1, v.job.request.gpus) if self.times_gpus else 1
             found.append((Term("service_gpu_s", expected_s(v) * gpus),
-                          Term("submit_s", float(v.job.key.submit_s))))  # fmt: skip
+                          Term("submit_s", float(v.first_submit_s))))  # fmt: skip
         return found
 
 
@@ -39,7 +39,7 @@ class LeastAttained:
         return [
             (
                 Term("queue", float(sum(v.attained_gpu_s >= limit for limit in self.limits))),
-                Term("submit_s", float(v.job.key.submit_s)),
+                Term("submit_s", float(v.first_submit_s)),
             )
             for v in views
         ]

@@ -66,7 +66,7 @@ class DominantShares:
     def terms(self, views: Sequence[JobView], now_s: EpochS) -> list[tuple[Term, ...]]:
         used = dict(self.used)
         found: dict[JobKey, float] = {}
-        for view in sorted(views, key=lambda v: (v.job.key.submit_s, v.job.key.job_id)):
+        for view in sorted(views, key=lambda v: (v.first_submit_s, v.key.job_id)):
             gpus, cpus, mem = used.get(view.job.user, (0.0, 0.0, 0.0))
             found[view.key] = self.per_gpu.dominant(gpus, cpus, mem)
             more = asked(view.job.request)
@@ -74,7 +74,7 @@ class DominantShares:
         return [
             (
                 Term("dominant_gpus", found[v.key]),
-                Term("submit_s", float(v.job.key.submit_s)),
+                Term("submit_s", float(v.first_submit_s)),
             )
             for v in views
         ]
@@ -90,5 +90,5 @@ class LeastWork:
         found: list[tuple[Term, ...]] = []
         for v in views:
             work = expected_s(v) * sum(self.per_gpu.parts(*asked(v.job.request)))
-            found.append((Term("work_gpu_s", work), Term("submit_s", float(v.job.key.submit_s))))
+            found.append((Term("work_gpu_s", work), Term("submit_s", float(v.first_submit_s))))
         return found

@@ -27,5 +27,5 @@ class SlowdownAged:
             run_s = expected_s(view)
             waited_s = max(0, now_s - view.job.key.submit_s)
             aged = run_s / (1.0 + waited_s / max(self.least_s, run_s))
-            found.append((Term("aged_s", aged), Term("submit_s", float(view.job.key.submit_s))))
+            found.append((Term("aged_s", aged), Term("submit_s", float(view.first_submit_s))))
         return found

@@ -36,7 +36,7 @@ class Tokens:
             (
                 Term("below_bar", float(t < bar)),
                 Term("expected_s", e),
-                Term("submit_s", float(v.job.key.submit_s)),
+                Term("submit_s", float(v.first_submit_s)),
             )
             for v, e, t in zip(views, expected, tokens, strict=True)
         ]

@@ -110,7 +110,7 @@ class WeightedFactors:
                 Term("overdue_s", -float(waited_s)) if overdue else _NOT_OVERDUE,
                 Term("neg_score", -score),
                 Term("neg_priority", -float(v.natural_priority)),
-                Term("submit_s", float(v.job.key.submit_s)),
+                Term("submit_s", float(v.first_submit_s)),
             ))  # fmt: skip
         return found
 
@@ -167,7 +167,7 @@ class WeightedFactors:
         room = self.lane_gpus
         chosen = []
         asking = [v for v in views if self._in_lane(v.annotation, v.job.limit_s)]
-        for v in sorted(asking, key=lambda v: (v.key.submit_s, v.key.job_id)):
+        for v in sorted(asking, key=lambda v: (v.first_submit_s, v.key.job_id)):
             need = v.job.request.gpus * max(1, v.job.array_count)
             if need <= room:
                 chosen.append(v.key)

@@ -11,6 +11,7 @@ from slurm_ext.engine.cycle import Step, decide
 from slurm_ext.engine.settings import LeverSettings, PreemptionSettings
 from slurm_ext.model.annotation import Annotation, Checkpoint, Scaling, Sensitivity, Speed
 from slurm_ext.model.decision import JobPatch, Lever, Mode, Shape, Verdict
+from slurm_ext.model.estimate import Estimate
 from slurm_ext.model.job import Job, JobKey, Request
 from slurm_ext.model.ledger import LedgerEntry, parse_note
 from slurm_ext.model.progress import Progress, Report
@@ -33,7 +34,9 @@ def one(job_id: int, gpus: int = 4, cpus: int = 8, mem: int = 0, **fields: objec
     request = Request(
         1, 1, cpus=cpus, tasks=1, cpus_per_task=cpus, gpus_per_node=gpus, mem_per_node_mib=mem
     )
-    values: dict[str, object] = {"requeueable": True, "submit": NOW - 1000 + job_id, **fields}
+    values: dict[str, object] = {
+        "requeueable": True, "submit": NOW - 1000 + job_id, "limit": None, **fields
+    }  # fmt: skip
     return job(job_id, gpus=gpus, cpus=cpus, request=request, **values)  # type: ignore[arg-type]
 
 
@@ -89,6 +92,34 @@ def test_other_allocations_leave_a_plain_job_its_room(policy: str) -> None:
 def test_two_share_the_node() -> None:
     found = shapes([one(1, 8), one(2, 8)], {1: scaling(), 2: scaling()})
     assert found == {1: Shape(1, 4, 1, 4), 2: Shape(1, 4, 1, 4)}
+
+
+@pytest.mark.parametrize(
+    ("limit", "fields", "gpus"),
+    [
+        (1000, {"work": 8000.0}, 8),  # 1000 s on 8 GPUs: no time to lose
+        (2300, {"work": 8000.0}, 8),  # 2000 s on 4 and a start, with a fifth more
+        (2420, {"work": 8000.0}, 4),
+        (10_000, {}, 8),  # nobody knows how long it takes
+    ],
+)
+def test_a_size_too_slow_for_the_limit_is_not_given(
+    limit: int, fields: dict[str, object], gpus: int
+) -> None:
+    found = shapes([one(1, 8, limit=limit), one(2, 8)], {1: scaling(**fields), 2: scaling()})
+    assert found[1] == (None if gpus == 8 else Shape(1, gpus, 1, gpus))
+
+
+@pytest.mark.parametrize(
+    ("p90", "level", "given"), [(900, "user", True), (1100, "user", False), (900, "limit", False)]
+)
+def test_the_learnt_run_time_counts_where_no_work_is_told(
+    p90: int, level: str, given: bool
+) -> None:
+    first = one(1, 8, limit=2200)
+    known = {first.key: Estimate(700, 800, p90, 800, 9, level)}
+    found = shapes([first, one(2, 8)], {1: scaling(), 2: scaling()}, estimates=known)
+    assert (found[1] == Shape(1, 4, 1, 4)) is given
 
 
 def test_a_job_that_gains_nothing_leaves_the_room() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from slurm_ext.engine.begin import Past, begun
+from slurm_ext.engine.begin import begun, judged
 from slurm_ext.engine.settings import Context, PreemptionSettings, RestartSettings
 from slurm_ext.model.annotation import Annotation, Checkpoint, Scaling
 from slurm_ext.model.decision import (
@@ -24,7 +24,7 @@ from slurm_ext.model.decision import (
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.observation import Observation
 from slurm_ext.model.progress import Progress, Report
-from slurm_ext.model.restart import Restart, RestartStage
+from slurm_ext.model.restart import Past, Restart, RestartStage
 from tests.builders import NOW, context, job, node, observation
 
 SAVES = Annotation(preemptible=True, checkpoint=Checkpoint(signal="USR1"))
@@ -66,7 +66,7 @@ def past(*outcomes: str, ago_s: int = 100, requeued: bool = True) -> Past:
                 requeued_s=NOW - ago_s if requeued else None, outcome=outcome)
         for outcome in outcomes
     ]  # fmt: skip
-    return Past(len(rows), rows)
+    return Past(len(rows), tuple(rows))
 
 
 def going(job_id: int, **fields: object) -> Restart:
@@ -80,7 +80,7 @@ def going(job_id: int, **fields: object) -> Restart:
 def test_a_preemption_begins_with_the_signal() -> None:
     one = runs()
     told = Progress((Report(NOW - 30.0, 0, 5.0, checkpoint=True),))
-    (found,) = begun(seen(one), plan(one), ctx(one, progress={one.key: told}), Past())
+    (found,) = begun(seen(one), plan(one), ctx(one, progress={one.key: told}))
     assert (found.key, found.stage, found.gainer) == (one.key, RestartStage.SIGNAL, URGENT.key)
     assert (found.gpus, found.gain_gpu_s, found.answer_before_s) == (4, 900.0, NOW - 30.0)
 
@@ -88,21 +88,29 @@ def test_a_preemption_begins_with_the_signal() -> None:
 def test_without_a_signal_it_begins_with_the_requeue() -> None:
     one = runs()
     quiet = replace(SAVES, checkpoint=Checkpoint(interval_s=60))
-    (found,) = begun(seen(one), plan(one), ctx(one, annotation=quiet), Past())
+    (found,) = begun(seen(one), plan(one), ctx(one, annotation=quiet))
     assert found.stage is RestartStage.REQUEUE
 
 
 def test_a_resize_begins_with_the_signal() -> None:
     one = runs()
     wanted = Shape(1, 8, 1, 1)
-    (found,) = begun(seen(one), resizing(one, wanted), ctx(one, annotation=GROWS), Past())
+    (found,) = begun(seen(one), resizing(one, wanted), ctx(one, annotation=GROWS))
     assert (found.shape, found.gainer, found.stage) == (wanted, None, RestartStage.SIGNAL)
+
+
+def test_the_first_submission_is_kept_over_restarts() -> None:
+    one = runs()
+    (found,) = begun(seen(one), plan(one), ctx(one))
+    assert found.first_submit_s == one.key.submit_s
+    (found,) = begun(seen(one), plan(one), ctx(one, past=past("done")))
+    assert found.first_submit_s == NOW - 5000
 
 
 def test_no_resize_that_slurm_cannot_make() -> None:
     one = runs()
     wanted = Shape(1, 8, 2, 1)
-    assert begun(seen(one), resizing(one, wanted), ctx(one, annotation=GROWS), Past()) == []
+    assert begun(seen(one), resizing(one, wanted), ctx(one, annotation=GROWS)) == []
 
 
 @pytest.mark.parametrize(
@@ -112,9 +120,7 @@ def test_no_resize_that_slurm_cannot_make() -> None:
 )  # fmt: skip
 def test_no_resize_of_what_others_wait_for(dependency: str, free: bool) -> None:
     one, other = runs(), job(5, dependency=dependency)
-    found = begun(
-        seen(one, other), resizing(one, Shape(1, 8, 1, 1)), ctx(one, annotation=GROWS), Past()
-    )
+    found = begun(seen(one, other), resizing(one, Shape(1, 8, 1, 1)), ctx(one, annotation=GROWS))
     assert bool(found) is free
 
 
@@ -138,12 +144,12 @@ def test_no_resize_of_what_others_wait_for(dependency: str, free: bool) -> None:
 )
 def test_never_touched(fields: dict[str, object], annotation: Annotation) -> None:
     one = replace(runs(), **fields) if "flags" not in fields else runs(**fields)
-    assert begun(seen(one), plan(one), ctx(one, annotation=annotation), Past()) == []
+    assert begun(seen(one), plan(one), ctx(one, annotation=annotation)) == []
 
 
 def test_without_an_annotation_never() -> None:
     one = runs()
-    assert begun(seen(one), plan(one), ctx(), Past()) == []
+    assert begun(seen(one), plan(one), ctx()) == []
 
 
 @pytest.mark.parametrize(
@@ -159,7 +165,7 @@ def test_without_an_annotation_never() -> None:
 )
 def test_limits(changed: dict[str, object]) -> None:
     one = runs()
-    assert begun(seen(one), plan(one), ctx(one, **changed), Past()) == []
+    assert begun(seen(one), plan(one), ctx(one, **changed)) == []
 
 
 @pytest.mark.parametrize(
@@ -177,24 +183,36 @@ def test_limits(changed: dict[str, object]) -> None:
 )
 def test_budgets(before: Past, free: bool) -> None:
     one = runs()
-    assert bool(begun(seen(one), plan(one), ctx(one), before)) is free
+    assert bool(begun(seen(one), plan(one), ctx(one, past=before))) is free
 
 
 @pytest.mark.parametrize("mode", [Mode.ORDER, Mode.OBSERVE])
 def test_other_modes_only_propose(mode: Mode) -> None:
     one = runs()
-    assert begun(seen(one), plan(one, modes={"gpu": mode}), ctx(one), Past()) == []
+    assert begun(seen(one), plan(one, modes={"gpu": mode}), ctx(one)) == []
 
 
 def test_only_what_is_worth_it() -> None:
     one = runs()
-    assert begun(seen(one), plan(one, worth=False), ctx(one), Past()) == []
+    assert begun(seen(one), plan(one, worth=False), ctx(one)) == []
 
 
 def test_a_set_of_victims_whole_or_not_at_all() -> None:
     first, second = runs(1), runs(2)
     both = ctx(first, second)
-    assert len(begun(seen(first, second), plan(first, second), both, Past())) == 2
-    assert begun(seen(first, second), plan(first, second), ctx(first), Past()) == []
+    assert len(begun(seen(first, second), plan(first, second), both)) == 2
+    assert begun(seen(first, second), plan(first, second), ctx(first)) == []
     tight = replace(both, restart=RestartSettings(max_at_once=1))
-    assert begun(seen(first, second), plan(first, second), tight, Past()) == []
+    assert begun(seen(first, second), plan(first, second), tight) == []
+
+
+def test_why_a_restart_is_not_begun() -> None:
+    one = runs()
+    worth = resizing(one, Shape(1, 8, 1, 1))
+    off = ctx(one, annotation=GROWS, restart=RestartSettings(enabled=False))
+    assert "preemption.enabled" in judged(seen(one), worth, off)[1][one.key]
+    spent = ctx(one, annotation=GROWS, past=Past(20))
+    assert "max_requeues_per_hour" in judged(seen(one), worth, spent)[1][one.key]
+    assert judged(seen(one), plan(one), ctx(one, past=past("done", "done"))) == (
+        [], {URGENT.key: "2 times within the hour (restart.max_per_job_hour)"}
+    )  # fmt: skip

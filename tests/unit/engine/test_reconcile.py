@@ -8,7 +8,7 @@ import pytest
 
 from slurm_ext.engine.cycle import Step, decide
 from slurm_ext.engine.settings import GuardSettings, LeverSettings, Memory
-from slurm_ext.model.decision import JobPatch, Lever, Mode, Verdict
+from slurm_ext.model.decision import JobPatch, Lever, Mode, Shape, Verdict
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.ledger import LedgerEntry, UndoNote, parse_note, render_note
 from tests.builders import NOW, context, job, node, observation
@@ -307,6 +307,15 @@ def test_a_pin_of_a_requeued_job_is_still_known() -> None:
     again = pinned_on("n1", job(1, gpus=8, submit=NOW - 5, restarts=1, begin=NOW + 115))
     step = step_with([again], old)
     assert patches(step, Lever.RESTORE)[1].required_nodes == ()
+
+
+def test_what_a_requeued_job_bears_is_kept_even_if_nothing_is_written() -> None:
+    old = LedgerEntry(JobKey(1, NOW - 900), "1", shape=Shape(1, 2, 1, 1),
+                      original_shape=Shape(1, 8, 1, 1))  # fmt: skip
+    again = job(1, gpus=8, submit=NOW - 5, restarts=1, reason="Dependency", dependency="afterok:7")
+    step = step_with([again], old)
+    assert (step.plan.patches, step.gone) == ((), (old.key,))
+    assert [e.original_shape for e in step.entries if e.key == again.key] == [Shape(1, 8, 1, 1)]
 
 
 def test_deferral_is_bounded() -> None:

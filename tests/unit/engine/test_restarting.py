@@ -74,6 +74,16 @@ def test_a_ready_job_is_let_go_before_the_delay_of_slurm_ends() -> None:
     assert (patch.lever, patch.begin_s, patch.required_nodes) == (Lever.RELEASE, 0, ("n1",))
 
 
+def test_it_keeps_its_place_in_line() -> None:
+    back, later = job(1, gpus=8, **DELAY), job(2, gpus=8, submit=NOW - 500)
+    one = restart(RestartStage.QUEUED, ready=True, gainer=None)
+    assert step(one, back, later).plan.order == (back.key, later.key)
+    # Stopped for the second time: the first submission is not that of its key.
+    twice = replace(one, key=JobKey(1, NOW - 100), first_submit_s=NOW - 1000)
+    assert step(twice, back, later).plan.order == (back.key, later.key)
+    assert step(replace(twice, first_submit_s=0), back, later).plan.order == (later.key, back.key)
+
+
 @pytest.mark.parametrize("ready", [False, True])
 def test_a_job_comes_back_in_its_new_shape_when_it_is_ready(ready: bool) -> None:
     back = job(1, gpus=2, **DELAY)

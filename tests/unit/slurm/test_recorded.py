@@ -109,11 +109,14 @@ def test_text_and_json_agree_on_every_job(version: str) -> None:
     common = sorted(mine.keys() & theirs.keys())
     assert len(common) >= 16
     moved = {"start_s", "end_s"}  # backfill moved its forecasts between the two recordings
+    # Recorded in the form v0.0.45, which we do not ask for because it does not show them.
+    unshown = {"exclusive", "unplannable"} if version == "26.05" else set()
     found = [
         line
         for job_id in common
         for line in crosscheck.job_differences(mine[job_id], theirs[job_id], number)
         if not (mine[job_id].state.pending and line.split(":")[0].split()[-1] in moved)
+        and line.split(":")[0].split()[-1].split(".")[-1] not in unshown
     ]
     assert found == []
 

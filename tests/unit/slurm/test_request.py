@@ -29,7 +29,6 @@ def built(**raw: Any) -> Any:
         ({"tres_per_job": "gres:gpu:2", "tres_per_socket": "gres:gpu:1"}, 2, ("gpus_per_socket",)),
         ({"tres_per_node": "gres:gpu:a100:1,gres:gpu:v100:1"}, 2, ("gpu_types",)),
         ({"tres_per_task": "cpu=8"}, 0, ()),
-        ({"licenses": "foo:2"}, 0, ("licenses",)),
         ({"contiguous": True}, 0, ("contiguous",)),
         ({"switches": 1}, 0, ("switches",)),
         ({"core_spec": True}, 0, ("core_spec",)),

@@ -11,11 +11,15 @@ from slurm_ext.model.job import JobKey, Request
 from slurm_ext.model.reshape import given_back, reshaped, shape_of, stands, unshapeable
 from slurm_ext.slurm.actions import patch_commands
 
-NODE = Request(1, 1, cpus=8, tasks=1, cpus_per_task=8, gpus_per_node=4, mem_per_node_mib=1000)
+NODE = Request(
+    1, 1, cpus=8, tasks=1, cpus_per_task=8, gpus_per_node=4, mem_per_node_mib=1000, min_cpus_node=8
+)
 TOTAL = replace(NODE, nodes_max=None, gpus_per_node=0, gpus_total=4)
-TASKS = Request(1, 1, cpus=8, tasks=4, cpus_per_task=2, gpus_per_node=4)
+TASKS = Request(1, 1, cpus=8, tasks=4, cpus_per_task=2, gpus_per_node=4, min_cpus_node=2)
 PER_TASK = replace(TASKS, gpus_per_node=0, gpus_per_task=1)
-PER_GPU = replace(NODE, cpus=1, cpus_per_task=1, cpus_per_gpu=4)
+PER_GPU = replace(NODE, cpus=1, cpus_per_task=1, cpus_per_gpu=4, min_cpus_node=1)
+ON_NODE = replace(TASKS, tasks_per_node=4, min_cpus_node=8)
+MIN_CPUS = replace(NODE, min_cpus_node=20, cpus=4, cpus_per_task=2, tasks=2)
 PER_CPU = replace(NODE, mem_per_node_mib=0, mem_per_cpu_mib=100)
 
 
@@ -28,8 +32,12 @@ def words(request: Request, shape: Shape) -> str:
 @pytest.mark.parametrize(
     ("request_", "shape", "told"),
     [
-        (NODE, Shape(1, 2, 1, 4, 500), "Gres=gpu:2 CPUsPerTask=4 NumCPUs=4 MinMemoryNode=500"),
-        (NODE, Shape(1, 4, 1, 12, 1000), "CPUsPerTask=12 NumCPUs=12"),
+        (NODE, Shape(1, 2, 1, 4, 500),
+         "Gres=gpu:2 CPUsPerTask=4 NumCPUs=4 MinCPUsNode=4 MinMemoryNode=500"),
+        (NODE, Shape(1, 4, 1, 12, 1000), "CPUsPerTask=12 NumCPUs=12 MinCPUsNode=12"),
+        (ON_NODE, Shape(1, 4, 4, 4), "CPUsPerTask=1 NumCPUs=4 MinCPUsNode=4"),
+        (MIN_CPUS, Shape(1, 2, 2, 4), "Gres=gpu:2"),
+        (MIN_CPUS, Shape(1, 4, 2, 24), "CPUsPerTask=12 NumCPUs=24"),
         (replace(NODE, gpu_type="a100"), Shape(1, 8, 1, 8), "Gres=gpu:a100:8"),
         (TOTAL, Shape(1, 2, 1, 8), "TresPerJob=gres:gpu:2"),
         (TASKS, Shape(1, 8, 8, 16), "NumTasks=8 Gres=gpu:8 CPUsPerTask=2 NumCPUs=16"),
@@ -63,6 +71,7 @@ def test_one_update_names_what_differs(request_: Request, shape: Shape, told: st
         (replace(NODE, cpus=12), Shape(1, 4, 1, 16), "not those of its tasks"),
         (TASKS, Shape(1, 4, 4, 9), "not those of its tasks"),
         (PER_CPU, Shape(1, 4, 1, 8, 5000), "--mem"),
+        (MIN_CPUS, Shape(1, 4, 2, 8), "--mincpus"),
         (replace(NODE, gpu_type="a 100"), Shape(1, 2, 1, 8), "not a GPU type"),
     ],
 )
