@@ -96,7 +96,19 @@ class NativeReader:
             )
 
     def observe(self, *, site_factors: bool = False) -> Observation:
-        """Everything of one moment; raises if any part is missing."""
+        """Everything of one moment; raises if any part is missing.
+
+        After that everything is asked anew: slurmctld or slurm.conf may be others now, and
+        pyslurm reads slurm.conf once.
+        """
+        try:
+            return self._observe(site_factors=site_factors)
+        except (SlurmUnavailableError, SlurmCommandError):
+            self._controller = None
+            self._child.close()
+            raise
+
+    def _observe(self, *, site_factors: bool) -> Observation:
         self.check_version()
         with ThreadPoolExecutor(max_workers=2) as pool:
             shown = pool.submit(self._show)
