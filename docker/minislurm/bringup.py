@@ -32,7 +32,11 @@ def write_files(layout: Layout, record: Record, hosts: Hosts | None = None) -> N
     if spec.job_submit_lua:
         _write(layout.etc / "job_submit.lua", spec.job_submit_lua)
     if spec.accounting:
-        _write(layout.etc / "slurmdbd.conf", conf.slurmdbd_conf(layout, ports, hosts), 0o600)
+        _write(
+            layout.etc / "slurmdbd.conf",
+            conf.slurmdbd_conf(layout, ports, hosts, rest=spec.rest),
+            0o600,
+        )
         _write(layout.my_cnf, conf.my_cnf(layout))
         _write(layout.init_sql, conf.init_sql())
     make_key(layout)

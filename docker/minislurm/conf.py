@@ -188,7 +188,9 @@ def cgroup_conf(version: str) -> str:
     return "CgroupPlugin=disabled\n" if major(version) >= (23, 11) else ""
 
 
-def slurmdbd_conf(layout: Layout, ports: Ports, hosts: Hosts | None = None) -> str:
+def slurmdbd_conf(
+    layout: Layout, ports: Ports, hosts: Hosts | None = None, *, rest: bool = False
+) -> str:
     hosts = hosts or together()
     settings = {
         "AuthType": "auth/munge",
@@ -204,6 +206,9 @@ def slurmdbd_conf(layout: Layout, ports: Ports, hosts: Hosts | None = None) -> s
         "StorageUser": "root",
         "StorageLoc": DATABASE,
     }
+    if rest:  # slurmrestd of 25.11 asks slurmdbd for partitions, with the token of who asks
+        settings["AuthAltTypes"] = "auth/jwt"
+        settings["AuthAltParameters"] = f"jwt_key={layout.jwt_key}"
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 
