@@ -9,9 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from slurm_ext import __version__
 from slurm_ext.errors import SlurmExtError
 
 from . import admin_socket, publish
+
+_OLDER = f"it is older than this program ({__version__}); restart the daemon"
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -30,12 +33,16 @@ def ask(run_dir: Path, path: str, *, timeout_s: float = 10.0) -> Any:
 
     :raises SlurmExtError: no daemon, no right to ask, or no such thing; says what to do.
     """
-    return _call(run_dir / publish.SOCKET_NAME, "GET", path, None, timeout_s)[1]
+    return ask_if_new(run_dir, path, "", timeout_s=timeout_s)[1]
 
 
 def ask_if_new(run_dir: Path, path: str, etag: str, *, timeout_s: float = 10.0) -> tuple[str, Any]:
     """As :func:`ask`, with the answer's ETag; None as the answer if it is still ``etag``'s."""
-    return _call(run_dir / publish.SOCKET_NAME, "GET", path, None, timeout_s, etag)
+    where = run_dir / publish.SOCKET_NAME
+    found, answer = _call(where, "GET", path, None, timeout_s, etag)
+    if path.partition("?")[0] == "/v1/status" and answer is not None:
+        _check_version(where, answer)
+    return found, answer
 
 
 def tell(
@@ -85,6 +92,21 @@ def _call(
         ) from error
     finally:
         connection.close()
+    if response.status == 404 and path.partition("?")[0] in publish.PATHS:
+        raise SlurmExtError(f"{where}: the daemon knows no {path}: {_OLDER}")
     if 400 <= response.status < 500:
         raise SlurmExtError(str(answer.get("error", "not found")))
     return response.getheader("ETag") or "", answer
+
+
+def _check_version(where: Path, answer: Mapping[str, Any]) -> None:
+    """:raises SlurmExtError: an older daemon's answer, which lacks what is read here."""
+    defined = json.loads(publish.schema())["$defs"]
+    jobs = answer.get("jobs")
+    if jobs is None:
+        return  # no cycle yet
+    missing = set(defined["status"]["dependentRequired"]["jobs"]) - answer.keys()
+    for job in jobs[:1]:
+        missing |= set(defined["job"]["required"]) - job.keys()
+    if missing:
+        raise SlurmExtError(f"{where}: the daemon does not tell {min(missing)}: {_OLDER}")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.cli import replay
+from slurm_ext.cli import replay, run
 from slurm_ext.cli.main import main
 from slurm_ext.daemon.publish import Publisher
 from tests.builders import job, node, observation
@@ -27,7 +27,8 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         job(3, gpus=16, submit=now - 7),
     ]
     found = FakeSlurm(observation([node("n1", used=range(8))], jobs, now=now))
-    monkeypatch.setattr(replay, "connect", lambda config: found)
+    for module in (replay, run):
+        monkeypatch.setattr(module, "connect", lambda config: found)
     monkeypatch.setattr(replay, "can_write_notes", lambda port: True)
     path = tmp_path / "c.toml"
     path.write_text(f'[state]\ndir = "{tmp_path}/state"\nrun_dir = "{tmp_path}/run"\n')
@@ -78,10 +79,9 @@ def test_a_running_daemon_is_asked_first(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "run").mkdir()
-    row = {
-        "id": "5", "job_id": 5, "user": "u", "name": "x", "gpus": 1, "tasks": 1, "rank": 0,
-        "verdict": "wait", "forecast": {"p50_s": 70, "p90_s": 90}, "promised_s": None,
-    }  # fmt: skip
+    assert main(["plan", "--json", "--config", str(config)]) == 0
+    told = json.loads(capsys.readouterr().out)
+    told["jobs"][0]["forecast"] = {"p50_s": 70, "p90_s": 90}
     with Publisher(tmp_path / "run") as publisher:
-        publisher.publish(lambda: {"cycle": 1, "at_s": 60, "policy": "fifo", "jobs": [row]}, 1, {})
+        publisher.publish(lambda: told, 1, {})
         assert asked(config, capsys)["jobs"][0]["forecast"] == {"p50_s": 70, "p90_s": 90}
