@@ -44,13 +44,15 @@ from .view import Aside, JobView, look_at
 class Step:
     """A plan with what must be committed before it is applied, and what the next cycle needs.
 
-    ``entries``: changed ledger entries. ``gone``: keys of the ledger whose jobs have ended.
+    ``entries``: changed ledger entries. ``gone``: keys of the ledger whose jobs have ended or were
+    requeued. ``moved``: the entries of the latter under their new keys, as they were before.
     """
 
     plan: Plan
     entries: tuple[LedgerEntry, ...]
     gone: tuple[JobKey, ...]
     memory: Memory
+    moved: tuple[LedgerEntry, ...] = ()
 
 
 def decide(obs: Observation, ctx: Context) -> Step:
@@ -62,8 +64,10 @@ def decide(obs: Observation, ctx: Context) -> Step:
         obs, jobs=tuple(sorted(obs.jobs, key=attrgetter("key"))),
         reservations=tuple(sorted(obs.reservations, key=attrgetter("name"))),
     )  # fmt: skip
+    ledger = carried(obs, ctx.ledger)
+    moved = {key: entry for key, entry in ledger.items() if key not in ctx.ledger}
     ctx = replace(
-        ctx, ledger=with_adopted(obs, carried(obs, ctx.ledger), ctx.restarts),
+        ctx, ledger=with_adopted(obs, ledger, ctx.restarts),
         estimates={k: e for k, e in ctx.estimates.items() if e.sound},
     )  # fmt: skip
     occupying = [j for j in obs.jobs if j.state.occupies]
@@ -114,7 +118,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
     tell(decisions, ctx.restarts, obs.now_s)
     _tell_shapes(decisions, allotted)
     reserve, unreserve = reservations(obs, planner.fences, modes, ctx.levers)
-    entries = {**reconciler.entries}
+    entries = {**moved, **reconciler.entries}
     for entry in surrendered:
         entries[entry.key] = replace(entries.get(entry.key, entry), surrendered=entry.surrendered)
     wake_at_s = obs.now_s + 1 if reconciler.captured else _wake(planner, obs.now_s)
@@ -140,7 +144,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
             **{f"promises_{k}": v for k, v in memory.kept._asdict().items()},
         },
     )
-    return Step(plan, tuple(entries.values()), _gone(obs, ctx), memory)
+    return Step(plan, tuple(entries.values()), _gone(obs, ctx), memory, tuple(moved.values()))
 
 
 def carried(obs: Observation, ledger: Mapping[JobKey, LedgerEntry]) -> Mapping[JobKey, LedgerEntry]:
