@@ -86,7 +86,10 @@ def apply(
     """
     chosen, put_off = _chosen(step.plan.patches, tokens, monotonic_s)
     skipped = {p.key for p in put_off}
-    entries = [e for e in step.entries if e.key not in skipped]
+    # The old key of a requeued job is forgotten below, whatever becomes of its patch.
+    moved = {e.key: e for e in step.moved}
+    changed = {e.key: e for e in step.entries if e.key not in skipped}
+    entries, before = [*(moved | changed).values()], {**before, **moved}
     now_s = step.plan.now_s
     reserving = step.plan.reserve or step.plan.unreserve
     if not (entries or chosen or step.gone or reserving):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from slurm_ext.annotate.speed import observed
+from slurm_ext.engine.parts.overlap import overlapped
 from slurm_ext.engine.parts.speed import fit_theta
 from slurm_ext.model.annotation import Annotation, Speed
 from slurm_ext.model.job import Job, JobKey
@@ -35,14 +36,16 @@ Kind = tuple[str, str]
 
 @lru_cache(maxsize=MOST)
 def curve(rates: Rates) -> Speed:
-    """The ring model through speeds at two or more sizes; one alone as it is, none: not known.
+    """A curve through speeds at two or more sizes; one alone as it is, none: not known.
 
-    Capes et al. 2018; non-negative least squares. One size says nothing of others: beyond it
-    no more is expected.
+    The ring model (Capes et al. 2018; non-negative least squares), or the step time of Pollux where
+    that misses the points by far less. One size says nothing of others: beyond it no more is
+    expected.
     """
     if len(rates) < 2:
         return Speed(table=rates)
-    return Speed(theta=fit_theta([(gpus, 1 / rate) for gpus, rate in rates]))
+    ring = Speed(theta=fit_theta([(gpus, 1 / rate) for gpus, rate in rates]))
+    return overlapped(rates, ring) or ring
 
 
 @dataclass(slots=True)

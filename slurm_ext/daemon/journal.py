@@ -28,6 +28,9 @@ from . import journal_file, journal_rows
 from .journal_rows import ENTRY_COLUMNS, text
 from .records import Action, Change, CycleRecord, Pause, SeenSpeed, StartRecord, StartShare
 
+SPEEDS_OF_ONE = 512
+"""Learned speeds that are kept of one user, the newest."""
+
 BUSY_S = 5.0
 """How long a call waits for a lock that another process holds."""
 
@@ -162,6 +165,13 @@ class Journal:
         rows = [(text(s.user), text(s.family), text(s.gpu_type), *s[3:]) for s in seen]
         with self._writing("speeds") as db:
             db.executemany("INSERT OR REPLACE INTO speed VALUES (?, ?, ?, ?, ?, ?)", rows)
+            db.execute(
+                "DELETE FROM speed WHERE (user, family, gpu_type, gpus) IN ("
+                "SELECT user, family, gpu_type, gpus FROM ("
+                "SELECT *, row_number() OVER (PARTITION BY user ORDER BY at_s DESC) AS n FROM speed"
+                ") WHERE n > ?)",
+                (SPEEDS_OF_ONE,),
+            )
 
     def speeds(self) -> list[SeenSpeed]:
         """Every speed that is known."""

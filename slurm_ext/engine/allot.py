@@ -158,7 +158,7 @@ class _Allotter:
             return False
         if isinstance(self.ctx.policy.allocation, AtLaunch):
             known = view.annotation.sensitivity
-            return bool(known.cpus_per_gpu or known.mem_mib_per_gpu)
+            return bool(known.kind or known.cpus_per_gpu or known.mem_mib_per_gpu)
         return view.annotation.scaling.kind != "fixed"
 
     # -- GPU counts --------------------------------------------------------------------------

@@ -45,13 +45,15 @@ from .view import Aside, JobView, look_at
 class Step:
     """A plan with what must be committed before it is applied, and what the next cycle needs.
 
-    ``entries``: changed ledger entries. ``gone``: keys of the ledger whose jobs have ended.
+    ``entries``: changed ledger entries. ``gone``: keys of the ledger whose jobs have ended or were
+    requeued. ``moved``: the entries of the latter under their new keys, as they were before.
     """
 
     plan: Plan
     entries: tuple[LedgerEntry, ...]
     gone: tuple[JobKey, ...]
     memory: Memory
+    moved: tuple[LedgerEntry, ...] = ()
 
 
 def decide(obs: Observation, ctx: Context) -> Step:
@@ -143,7 +145,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
         },
     )
     _tell_refused(decisions, judged(obs, plan, ctx)[1])
-    return Step(plan, tuple(entries.values()), _gone(obs, ctx), memory)
+    return Step(plan, tuple(entries.values()), _gone(obs, ctx), memory, tuple(moved.values()))
 
 
 def carried(obs: Observation, ledger: Mapping[JobKey, LedgerEntry]) -> Mapping[JobKey, LedgerEntry]:

@@ -4,6 +4,7 @@ taking back from running jobs)."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import ceil
 
 import numpy as np
@@ -32,6 +33,26 @@ def fair_share(pool: Pool, allowed: Allowed) -> Amount:
     return Amount(float(cpus.min()), float(memory.min()))
 
 
+CLASS_CPUS = {"image": 9, "speech": 6, "language": 1}
+"""CPUs per GPU of a class of which no more is known (Synergy, OSDI 2022, artifact, V100): the
+median of its image models (4 to 12), the one speech model that gains from more than its share,
+and what each language model needs."""
+
+
+def of_class(known: Sensitivity, asked_cpus: float) -> Sensitivity:
+    """With the CPUs of its class where only that is declared.
+
+    A class that may need more keeps what was asked for (per GPU). Memory is not guessed: too
+    little kills a job.
+    """
+    usual = CLASS_CPUS.get(known.kind, 0)
+    if known.cpus_per_gpu or not usual:
+        return known
+    if known.kind != "language":
+        usual = max(usual, ceil(asked_cpus))
+    return replace(known, cpus_per_gpu=usual)
+
+
 def amounts(
     request: Request, known: Sensitivity, allocation: AtLaunch, fair: Amount
 ) -> Iterator[tuple[Shape | str, bool]]:
@@ -41,7 +62,7 @@ def amounts(
         max(before.cpus, request.cpus_per_gpu * gpus) / gpus,
         before.mem_node_mib * before.nodes / gpus,
     )
-    for amount in allocation.at_launch(known, fair, asked):
+    for amount in allocation.at_launch(of_class(known, asked.cpus), fair, asked):
         memory = ceil(amount.mem_mib * before.gpus_per_node) if before.mem_node_mib else 0
         more = amount.cpus > max(fair.cpus, asked.cpus) or (
             bool(memory) and amount.mem_mib > max(fair.mem_mib, asked.mem_mib)

@@ -5,6 +5,7 @@ code 9) or ``wait`` (makes the file $CHAOS_MARK and waits before the call until 
 away). WHICH is the number of the call, or a text: the first call that has it in its arguments.
 ``cut:before:TEXT``, ``cut:after:TEXT``, ``cut:half:N``: of the scontrol commands sent together or
 one by one, dies before or after the first that has the text, or halfway through the N-th batch.
+With $CHAOS_RESIZE_TO every running elastic job is wanted on that many GPUs, once.
 """
 
 from __future__ import annotations
@@ -17,9 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from slurm_ext.cli.main import main
+from slurm_ext.daemon import runner
 from slurm_ext.daemon.journal import Journal
 from slurm_ext.slurm import writer
 from slurm_ext.slurm.cli import CliSlurm
+
+sys.path.append(str(Path(__file__).parents[2]))
+from tests.integration.forcing import forcing
 
 OWNERS: dict[str, Any] = {
     "observe": CliSlurm,
@@ -119,4 +124,6 @@ def arm(point: str) -> None:
 
 if __name__ == "__main__":
     arm(sys.argv[1])
+    if gpus := int(os.environ.get("CHAOS_RESIZE_TO", "0")):
+        runner.decide = lambda obs, ctx: forcing(gpus, obs, ctx)  # type: ignore[assignment]
     sys.exit(main(sys.argv[2:]))

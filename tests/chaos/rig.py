@@ -240,12 +240,18 @@ class Queue:
 
 
 class Frail(Daemon):
-    """A daemon that may die, be deprived of its ledger, or carry a fault of crashing.py."""
+    """A daemon that may die, be deprived of its ledger, or carry a fault of crashing.py.
+
+    ``resize_to``: with a fault, the GPUs every elastic job is wanted on (0: as the policy says).
+    """
+
+    resize_to = 0
 
     def launch(self, point: str = "", mark: Path | None = None, *verb: str) -> Frail:
         """Start it (or another verb) and return at once."""
         head = [sys.executable, str(CRASHING), point] if point else self.program
         env = {**self.slurm.env, **({"CHAOS_MARK": str(mark)} if mark else {})}
+        env["CHAOS_RESIZE_TO"] = str(self.resize_to)
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
                 [*head, *(verb or ("serve",)), "--config", str(self.config_path)],

@@ -148,14 +148,16 @@ def test_cpus_go_where_they_are_of_use(
     sensitive = submit(slurm, tmp_path, 2, 8, "sensitivity=image,cpus_per_gpu=12", "-wn1")
     wasteful = submit(slurm, tmp_path, 2, 16, "sensitivity=language,cpus_per_gpu=1", "-wn1")
     plain = submit(slurm, tmp_path, 2, 10, "", "-wn1")
+    by_class = submit(slurm, tmp_path, 1, 1, "sensitivity=speech", "-wn1")
     alone = submit(slurm, tmp_path, 4, 8, "sensitivity=image,cpus_per_gpu=16", "-wn2")
     one = daemon("synergy")
     jobs = [sensitive, wasteful, plain, alone]
-    slurm.wait_completed(jobs, 60)
+    slurm.wait_completed([*jobs, by_class], 60)
     cpus = [inside(tmp_path, job)["CPUS_ON_NODE"] for job in jobs]
     print(f"\nCPUs asked 8, 16, 10, 8, given {cpus}")
     assert cpus[0] in (16, 24)  # all it can use, or its fair share while others wait
     assert cpus[1:] == [2, 10, 64]
+    assert inside(tmp_path, by_class)["CPUS_ON_NODE"] == 6
     assert not one.errors()
 
 

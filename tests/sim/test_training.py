@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.engine.parts.goodput import best, efficiency
+from slurm_ext.engine.parts.steptime import loss
 from slurm_ext.model.goodput import Goodput, StepTime
 from slurm_ext.sim import traces
 from slurm_ext.sim.cluster import ClusterSpec
@@ -17,7 +18,7 @@ from slurm_ext.sim.errors import TraceError
 from slurm_ext.sim.metrics import Metrics, measure
 from slurm_ext.sim.physics import StopCost
 from slurm_ext.sim.scenario import Scenario, run
-from slurm_ext.sim.training.agent import fit, loss
+from slurm_ext.sim.training.agent import fit
 from slurm_ext.sim.training.tables import Step, load
 from slurm_ext.sim.workload import TraceJob, Workload
 from tests.sim.helpers import data

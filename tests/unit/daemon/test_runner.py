@@ -113,6 +113,22 @@ def test_nothing_is_sent_when_nothing_can_be_noted(
     assert fake.sent == []
 
 
+@pytest.mark.parametrize("lost", ["refused", "put off"])
+def test_the_pin_of_a_requeued_job_is_remembered_until_it_is_undone(
+    journal: Journal, lost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = job(1, gpus=8, restarts=1, begin=int(time.time()) + 115)
+    pinned = replace(again, request=replace(again.request, required_nodes=("n1",)))
+    fake = FakeSlurm(now_obs([pinned]), refuse={1} if lost == "refused" else set())
+    key = fake.obs.jobs[0].key
+    old = LedgerEntry(key._replace(submit_s=key.submit_s - 900), "1", pinned=("n1",))
+    journal.commit_intents([old], [], 1, 0)
+    if lost == "put off":
+        monkeypatch.setattr(Tokens, "take", lambda *_: 0)
+    runner(fake, journal).run()
+    assert {k: e.pinned for k, e in journal.entries().items()} == {key: ("n1",)}
+
+
 def test_a_refused_patch_leaves_no_entry(journal: Journal) -> None:
     fake = FakeSlurm(now_obs([job(1, gpus=8)]), refuse={1})
     result = runner(fake, journal).run()

@@ -282,6 +282,18 @@ def test_an_insensitive_job_gives_up_what_it_cannot_use() -> None:
     assert found == {1: Shape(1, 2, 1, 2, 1000)}
 
 
+@pytest.mark.parametrize(
+    ("kind", "asked", "given"),
+    [("image", 8, 18), ("speech", 8, 12), ("language", 16, 2), ("image", 40, 40)],
+    ids=["image", "speech", "language", "asked-for-more"],
+)
+def test_a_class_alone_has_its_usual_cpus(kind: str, asked: int, given: int) -> None:
+    """Of memory it says nothing."""
+    known = Annotation(sensitivity=Sensitivity(kind))
+    found = shapes([one(1, gpus=2, cpus=asked, mem=8000)], {1: known}, policy="synergy")
+    assert found[1] == (None if given == asked else Shape(1, 2, 1, given, 8000))
+
+
 def test_nobody_takes_the_share_of_gpus_that_others_wait_for() -> None:
     """8 CPUs a GPU are fair; 6 GPUs are left for job 2, so job 1 may not have 40 of 64 CPUs."""
     jobs = [one(1, gpus=2, cpus=8), one(2, gpus=6, cpus=48)]

@@ -318,6 +318,17 @@ def test_what_a_requeued_job_bears_is_kept_even_if_nothing_is_written() -> None:
     assert [e.original_shape for e in step.entries if e.key == again.key] == [Shape(1, 8, 1, 1)]
 
 
+def test_the_entry_of_a_requeued_job_moves_to_its_new_key() -> None:
+    """Also where this cycle has no patch left to undo what it speaks of."""
+    old = LedgerEntry(JobKey(2, NOW - 900), "2", pinned=("n1",), pinned_at_s=NOW - 1)
+    again = pinned_on("n1", job(2, gpus=8, submit=NOW - 5, restarts=1, begin=NOW + 115))
+    jobs = [job(1, gpus=4), again, job(9, gpus=4, on={"n1": 4})]
+    step = step_with(jobs, old, guard=GuardSettings(max_patches_per_cycle=1))
+    assert [p.key.job_id for p in step.plan.patches] == [1]
+    assert step.gone == (old.key,)
+    assert {e.key: e.pinned for e in step.entries}[again.key] == ("n1",)
+
+
 def test_deferral_is_bounded() -> None:
     jobs = blocked_and_small()
     jobs[2], entry = leased(jobs[2])
