@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
+from itertools import zip_longest
+from typing import Any
 
 from .sensitivity import PROFILES
 from .workload import TraceJob
@@ -102,19 +104,35 @@ def seconds(text: str) -> int:
     return int(value)
 
 
+MOST_CHARS = 100_000
+"""Of a line; csv takes no field longer than 131,072 characters."""
+
+
 def table(
     lines: Iterable[str], need: tuple[str, ...], make: Callable[[Row, int], TraceJob]
 ) -> Iterator[Parsed]:
     """Rows made into jobs; jobs are numbered from 1 in file order, bad rows by file line."""
-    reader = csv.DictReader(lines)
-    missing = [name for name in need if name not in (reader.fieldnames or ())]
+    rows = _rows(lines)
+    _, names = next(rows, (1, []))
+    missing = [name for name in need if name not in names]
     if missing:
         yield 1, f"no column {', '.join(missing)}"
         return
-    for ordinal, row in enumerate(reader, 1):
+    for ordinal, (number, values) in enumerate(rows, 1):
+        row: dict[str, Any] = dict(zip_longest(names, values[: len(names)]))
         try:
             if any(row[name] is None for name in need):
                 raise ValueError("too few fields")
-            yield reader.line_num, make(row, ordinal)
+            yield number, make(row, ordinal)
         except (ValueError, TypeError, OverflowError) as error:
-            yield reader.line_num, str(error)
+            yield number, str(error)
+
+
+def _rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    """Fields of each line that is not empty, with its number.
+
+    Line by line: a quotation mark that is not closed must not swallow the rows after it.
+    """
+    for number, line in enumerate(lines, 1):
+        if values := next(csv.reader([line[:MOST_CHARS]]), []):
+            yield number, values

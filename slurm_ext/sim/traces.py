@@ -154,7 +154,8 @@ def _lines(path: Path) -> list[str]:
     if path.suffix == ".gz":
         with gzip.open(path, "rt", encoding="utf-8", errors="replace") as file:
             return list(file)
-    return path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return list(file)
 
 
 def _guess(path: Path, lines: list[str]) -> str:

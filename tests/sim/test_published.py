@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from slurm_ext.sim import traces
+from slurm_ext.sim.errors import TraceError
+from slurm_ext.sim.published import PAI_TASKS
 from slurm_ext.sim.workload import Workload
 
 HELIOS = """job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue
@@ -79,3 +83,37 @@ def test_pai_2023(tmp_path: Path, kind: str) -> None:
         ("pod-3", 110, 5, 1, 16, ""),
     ]  # fmt: skip
     assert [(b.line, b.why) for b in found.bad] == [(5, "no scheduled_time: the job has not ended")]
+
+
+SOUND = {
+    "helios": HELIOS.splitlines()[:3],
+    "acme": ACME.splitlines()[:2],
+    "pai2020": [",".join(PAI_TASKS), *PAI_2020.splitlines()[:1]],
+    "pai2023": PAI_2023.splitlines()[:2],
+}
+ODD = st.one_of(
+    st.sampled_from(["", "nan", "inf", "-1", "1e300", "0", "9" * 400, "\x1b[2J", "None", "0.5",
+                     "2020-13-45 99:99:99", "0001-01-01 00:00:00+23:59", "9999-12-31 23:59:59"]),
+    st.text(st.characters(exclude_characters=',"\r\n', exclude_categories=["Cs"]), max_size=20),
+)  # fmt: skip
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(kind=st.sampled_from(sorted(SOUND)), column=st.integers(0, 20), value=ODD)
+def test_an_odd_value_costs_no_more_than_its_own_row(
+    tmp_path: Path, kind: str, column: int, value: str
+) -> None:
+    head, *rows = SOUND[kind]
+    odd = rows[0].split(",")
+    odd[column % len(odd)] = value
+    text = "\n".join([head, *rows, ",".join(odd), ""])
+    workload = read(tmp_path, text, kind)
+    assert len(workload.jobs) + len(workload.bad) == len(rows) + 1
+    assert len(workload.jobs) >= len(rows)
+    assert all(bad.line == len(rows) + 2 for bad in workload.bad)
+
+
+@pytest.mark.parametrize("kind", sorted(SOUND))
+def test_a_missing_column_is_named(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(TraceError, match=r"no column|too few fields"):
+        read(tmp_path, "job_id,user,name,gpu_num\n1,u,x,2\n", kind)

@@ -73,6 +73,8 @@ HEAD = "job_id,submit_s,run_s,gpus,limit_s\n"
         ("1,0,nan,1,", "'nan' is not a time"),
         ("1,0,1e300,1,", "'1e300' is not a time"),
         ("1,0", "too few fields"),
+        ('1,0,"60,1,', "too few fields"),
+        ('1,0,"' + "6" * 200_000, "too few fields"),
         ("7,0,60,1,", "id 7 twice"),
     ],
 )
