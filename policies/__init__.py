@@ -58,6 +58,7 @@ def registry() -> dict[str, Policy]:
             tiresias.GITTINS,
             qssf.POLICY,
             synergy.POLICY,
+            synergy.SHORTEST,
             doubling.POLICY,
             hesrpt.POLICY,
             doubling.EXPLORATORY,

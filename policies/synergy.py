@@ -1,6 +1,8 @@
 """CPUs and memory by what jobs can use of them."""
 
-from slurm_ext.engine.parts.ordering import SubmitOrder
+from dataclasses import replace
+
+from slurm_ext.engine.parts.ordering import ShortestFirst, SubmitOrder
 from slurm_ext.engine.parts.placement import Weighted
 from slurm_ext.engine.parts.tune import Sensitive
 from slurm_ext.engine.policy import Policy
@@ -17,4 +19,12 @@ POLICY = Policy(
     runs="annotated",
     round_s=300,
 )
-"""The policy."""
+"""In the daemon by submit time."""
+
+SHORTEST = replace(
+    POLICY,
+    name="synergy-sjf",
+    summary="synergy; in the daemon the shortest expected run time first",
+    ordering=ShortestFirst(),
+)
+"""The paper's TUNE goes with any order."""

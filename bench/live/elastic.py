@@ -55,7 +55,13 @@ ROWS = {
             for name in ("doubling", "hesrpt")
         ),
     ),
-    "sensitive": (*ALONE, Row("`synergy`", {**DAEMON, "policy.name": '"synergy"'})),
+    "sensitive": (
+        *ALONE,
+        *(
+            Row(f"`{name}`", {**DAEMON, "policy.name": f'"{name}"'})
+            for name in ("synergy", "synergy-sjf")
+        ),
+    ),
 }
 
 
