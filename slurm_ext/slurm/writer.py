@@ -28,6 +28,7 @@ from slurm_ext.slurm.run import Answer, Runner, escape, failure
 _GUARD_LEASE_S = 30
 FAILED = frozenset({BaseState.FAILED, BaseState.OUT_OF_MEMORY, BaseState.BOOT_FAIL})
 _NOT_PENDING = Said(False, True, "not pending any more")
+_NOT_OURS = Said(False, True, "held by someone else meanwhile")
 
 Look = Callable[[Sequence[JobKey]], Mapping[JobKey, Job]]
 
@@ -71,14 +72,15 @@ class Writer:
         """Write the patches; one outcome each, in order.
 
         A node list (an empty one too), a shape or a hold is only sent to a job that is pending at
-        this moment, and in a way that slurmctld refuses if it has started meanwhile.
+        this moment, and in a way that slurmctld refuses if it has started meanwhile. A job that
+        someone else holds by now is neither held nor released.
         """
         verdicts: dict[int, Said] = {}
         plans: dict[int, tuple[Command, ...]] = {}
         delicate = [
             p.key
             for p in patches
-            if _pending_only(p) or p.hold is True or p.admin_comment is not None
+            if _pending_only(p) or p.hold is not None or p.admin_comment is not None
         ]
         seen = dict(self._look(delicate)) if delicate else {}
         patches = [_on_fresh_comment(p, seen.get(p.key)) for p in patches]
@@ -86,9 +88,17 @@ class Writer:
         for index, patch in enumerate(patches):
             job = seen.get(patch.key)
             guard = None
+            if patch.hold is False and (job is None or (job.held and not job.held_by_operator)):
+                # A release lifts any hold; after a requeue (another key) none is ours.
+                verdicts[index] = _NOT_PENDING if job is None else _NOT_OURS
+                continue
             if _pending_only(patch) or patch.hold is True:
                 if job is None or not job.state.pending or unguarded.get(index, True) is False:
                     verdicts[index] = _NOT_PENDING
+                    continue
+                if patch.hold is True and job.held:
+                    # A second hold would take the job from the owner who holds it.
+                    verdicts[index] = _NOT_OURS
                     continue
                 if _pending_only(patch):
                     guard = start_guard(job)

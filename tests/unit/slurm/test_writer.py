@@ -158,6 +158,26 @@ def test_a_held_array_releases_its_running_tasks() -> None:
     assert runner.sent == ["hold 1", "release 1_4"]
 
 
+@pytest.mark.parametrize("hold", [True, False])
+@pytest.mark.parametrize("reason", ["JobHeldUser", "JobHoldMaxRequeue", "ReservationDeleted"])
+def test_a_hold_of_someone_else_since_the_look_is_left_alone(hold: bool, reason: str) -> None:
+    """A second hold by an operator takes the job from its owner; a release lifts any hold."""
+    runner = Listener()
+    theirs = replace(WAITS, priority=0, reason=reason, reason_text=reason)
+    patch = JobPatch(WAITS.key, "1", Lever.HOLD, hold=hold, admin_comment="note")
+    (outcome,) = writer(runner, seen(theirs)).patch([patch])
+    assert (outcome.ok, outcome.benign) == (False, True)
+    assert runner.sent == []
+
+
+def test_our_own_hold_is_released() -> None:
+    runner = Listener()
+    ours = replace(WAITS, priority=0, reason="JobHeldAdmin", reason_text="JobHeldAdmin")
+    patch = JobPatch(WAITS.key, "1", Lever.RELEASE, hold=False)
+    assert writer(runner, seen(ours)).patch([patch])[0].ok
+    assert runner.sent == ["release 1"]
+
+
 def test_requeue_takes_the_jobs_own_address_only() -> None:
     runner = Listener()
     task = builders.job(9, on={"n1": 1}, array_job_id=1, array_task_id=4)
