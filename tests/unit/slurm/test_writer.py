@@ -10,7 +10,7 @@ import pytest
 
 from slurm_ext.errors import SlurmUnavailableError
 from slurm_ext.model.decision import JobPatch, Lever
-from slurm_ext.model.job import Job, JobKey
+from slurm_ext.model.job import BaseState, Job, JobKey, JobState
 from slurm_ext.model.ledger import UndoNote, render_note
 from slurm_ext.slurm.run import Answer, Runner
 from slurm_ext.slurm.writer import Writer
@@ -59,6 +59,7 @@ def pin(one: Job, **values: Any) -> JobPatch:
 
 
 WAITS = builders.job(1)
+COMPLETED = JobState(BaseState.COMPLETED)
 RUNS = builders.job(1, on={"n1": 1, "n2": 1}, nodes=2)
 TWO_PARTITIONS = builders.job(1, partitions=("gpu", "cpu"), begin=1_800_000_000)
 
@@ -176,6 +177,15 @@ def test_our_own_hold_is_released() -> None:
     patch = JobPatch(WAITS.key, "1", Lever.RELEASE, hold=False)
     assert writer(runner, seen(ours)).patch([patch])[0].ok
     assert runner.sent == ["release 1"]
+
+
+@pytest.mark.parametrize("look", [{}, seen(WAITS), seen(replace(RUNS, state=COMPLETED))])
+def test_only_what_runs_is_requeued(look: dict[JobKey, Job]) -> None:
+    """Slurm would run a finished job again."""
+    runner = Listener()
+    (outcome,) = writer(runner, look).requeue([(WAITS.key, "1")])
+    assert (outcome.ok, outcome.benign) == (False, True)
+    assert runner.sent == []
 
 
 def test_requeue_takes_the_jobs_own_address_only() -> None:
