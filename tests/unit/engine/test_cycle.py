@@ -144,6 +144,12 @@ def test_what_is_short(nodes: list, waiting: object, expected: str) -> None:  # 
         ({"request": Request(features="[a|b]")}, Verdict.UNMANAGED, "features_unplannable"),
         ({"reason": "Dependency"}, Verdict.INELIGIBLE, "dependency"),
         ({"begin": NOW + 900}, Verdict.INELIGIBLE, "begin_time"),
+        ({"begin": NOW + 900, "restarts": 1}, Verdict.INELIGIBLE, "begin_time"),
+        (
+            {"begin": NOW + 111, "submit": NOW - 10, "restarts": 1, "reason": "BeginTime"},
+            Verdict.INELIGIBLE,
+            "requeue_delay",
+        ),
         ({"reason": "QOSMaxGRESPerUser"}, Verdict.INELIGIBLE, "limit_in_slurm"),
         ({"reason": "AssocGrpGRES"}, Verdict.INELIGIBLE, "limit_in_slurm"),
     ],
