@@ -126,9 +126,14 @@ class TextReader:
         raw = self._squeue.ask(sorted(set(job_ids)))
         seen = {self._squeue.id_of(one) for one in raw}
         raw += self._squeue.unfolded(sorted(set(job_ids) - seen))
+        ids = {self._squeue.id_of(one) for one in raw}
+        found = self._again(sorted(ids))
+        chunks = found.chunks
+        hidden = sorted(found.doubtful - ids)[:_MAX_UNFOLDED]
+        if hidden:  # tasks changed one by one, which squeue folds into their array
+            raw += self._squeue.unfolded(hidden)
+            chunks.update(self._again(hidden).chunks)
         records = [record for one in raw if (record := self._framing.cut(one)) is not None]
-        ids = [job_id for record in records if (job_id := job_id_of(record))]
-        chunks = self._again(ids).chunks
         return [
             job_of_record(record, chunks.get(job_id_of(record) or -1), []) for record in records
         ]

@@ -179,6 +179,33 @@ def test_our_own_hold_is_released() -> None:
     assert runner.sent == ["release 1"]
 
 
+REST = builders.job(1, array_job_id=1, array_tasks="0-2,4,6-9%2", array_count=8)
+APART = builders.job(3, array_job_id=1, array_task_id=5, priority=0, reason="JobHeldUser")
+RUNNING_TASK = builders.job(2, on={"n1": 1}, array_job_id=1, array_task_id=3)
+
+
+@pytest.mark.parametrize(
+    ("siblings", "address"),
+    [([REST, RUNNING_TASK], "1"), ([REST, RUNNING_TASK, APART], "1_[0-2,4,6-9]")],
+)
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({"begin_s": 0}, "update JobId={} StartTime=now"),
+        ({"hold": True}, "hold {}"),
+        ({"hold": False}, "release {}"),
+    ],
+)
+def test_tasks_that_were_changed_apart_are_not_reached(
+    siblings: list[Job], address: str, values: dict[str, Any], line: str
+) -> None:
+    """The plain id of an array would undo the owner's hold of one task, and its begin time."""
+    runner = Listener()
+    patch = JobPatch(REST.key, "1", Lever.LEASE, **values)
+    assert writer(runner, seen(REST), siblings=siblings).patch([patch])[0].ok
+    assert runner.sent == [line.format(address)]
+
+
 @pytest.mark.parametrize("look", [{}, seen(WAITS), seen(replace(RUNS, state=COMPLETED))])
 def test_only_what_runs_is_requeued(look: dict[JobKey, Job]) -> None:
     """Slurm would run a finished job again."""
