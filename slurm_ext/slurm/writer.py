@@ -92,9 +92,7 @@ class Writer:
         for index, patch in enumerate(patches):
             job = seen.get(patch.key)
             guard = None
-            # Of an array with tasks apart squeue may show one task's reason for all.
-            foreign = job is None or (job.held and not job.held_by_operator)
-            if patch.hold is False and foreign and patch.key not in tasks:
+            if patch.hold is False and (job is None or (job.held and not job.held_by_operator)):
                 # A release lifts any hold; after a requeue (another key) none is ours.
                 verdicts[index] = _NOT_PENDING if job is None else _NOT_OURS
                 continue
