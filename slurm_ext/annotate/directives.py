@@ -54,7 +54,7 @@ def read(script: str) -> Head:
     lines: list[Line] = []
     comment: Comment | None = None
     problems: list[Problem] = []
-    command = 0
+    command, quiet = 0, False
     if len(script) > MAX_HEAD:
         script = script[:MAX_HEAD].rpartition("\n")[0]
     for number, text in enumerate(script.split("\n"), 1):
@@ -67,7 +67,9 @@ def read(script: str) -> Head:
         if not command and text.strip() and not text.lstrip().startswith("#"):
             command = number
         if command:
-            problems += _late(number, text, command)
+            problems += _late(number, text, command, sbatch=not quiet)
+            # One warning is enough, and what follows "<<" may be the script of another job.
+            quiet = quiet or text.startswith("#SBATCH") or "<<" in text
         elif _OURS.match(text):
             found, faults = pairs_of(text)
             lines.append(Line(number, tuple(found)))
@@ -88,11 +90,14 @@ def pairs_of(text: str) -> tuple[list[Pair], list[Problem]]:
     return found, faults
 
 
-def _late(number: int, text: str, command: int) -> list[Problem]:
-    if not _NEARLY.match(text):
+def _late(number: int, text: str, command: int, *, sbatch: bool) -> list[Problem]:
+    if sbatch and text.startswith("#SBATCH"):
+        remedy = "move all #SBATCH lines above it: sbatch ignores them here"
+    elif _NEARLY.match(text):
+        remedy = "move it above the first command, as #SBATCH lines"
+    else:
         return []
-    return [Problem("late", f"not read: the first command is in line {command}",
-                    "move it above the first command, as #SBATCH lines",
+    return [Problem("late", f"not read: the first command is in line {command}", remedy,
                     line=number, column=1, error=False)]  # fmt: skip
 
 

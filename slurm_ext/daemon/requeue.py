@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slurm_ext.engine.restart import COOL_S
+from slurm_ext.engine.view import REQUEUE_DELAY_S
 from slurm_ext.model.decision import JobPatch, Lever
 from slurm_ext.model.job import Job, JobKey
 from slurm_ext.model.units import EpochS
@@ -13,9 +14,6 @@ from slurm_ext.slurm.port import SlurmPort
 
 from .config_sections import GuardConfig
 from .journal import Journal
-
-REQUEUE_DELAY_S = 130
-"""Slurm makes a requeued job wait for about the life of a credential (120 s by default)."""
 
 
 @dataclass(frozen=True, slots=True)

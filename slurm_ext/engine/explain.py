@@ -30,6 +30,7 @@ SENTENCES: Mapping[str, str] = {
     "features_unplannable": "its feature constraint {detail!r} is left to Slurm",
     "dependency": "waits for {dependency}",
     "begin_time": "not before its own begin time",
+    "requeue_delay": "it was requeued, and Slurm makes it wait {for_s} s more",
     "limit_in_slurm": "Slurm refuses it for now: {reason}",
     "array_throttled": "{throttle} of its tasks run, as many as its own throttle allows",
     "bad_annotation": "its annotation is not used: {problem}",

@@ -95,8 +95,7 @@ def _shaped(entry: LedgerEntry, job: Job, note: UndoNote | None) -> LedgerEntry:
 
 
 def _held(entry: LedgerEntry, job: Job, note: UndoNote | None, *, notes: bool) -> LedgerEntry:
-    # scontrol hold by a privileged caller gives JobHeldAdmin; JobHeldUser is the owner's own.
-    if not (job.held and job.reason == "JobHeldAdmin"):
+    if not job.held_by_operator:
         return replace(entry, held=False, hold_seen=False) if entry.held else entry
     if note is not None and note.held:
         seen = replace(entry, held=True, hold_seen=True)

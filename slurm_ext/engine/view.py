@@ -31,6 +31,8 @@ SLURM_LIMIT_REASONS = frozenset(
 )  # fmt: skip
 """Pending reasons that only Slurm (or an administrator) can lift; ``squeue(1)``."""
 
+REQUEUE_DELAY_S = 130
+"""Slurm makes a requeued job wait for about the life of a credential (120 s by default)."""
 SPECIAL_FLAGS = frozenset({"SPECIAL_EXIT", "REVOKED", "RESV_DEL_HOLD"})
 
 
@@ -221,6 +223,9 @@ def _ineligible(
         return _reason("dependency", dependency=job.dependency, reason=job.reason)
     # One interval of foresight: otherwise Slurm starts the job before we have looked at it.
     if user_begin > now_s + ctx.levers.interval_s + 1:
+        if job.restarts and 0 < user_begin - job.key.submit_s <= REQUEUE_DELAY_S:
+            # A requeue rewrites the submit time.
+            return _reason("requeue_delay", begin_s=user_begin, for_s=user_begin - now_s)
         return _reason("begin_time", begin_s=user_begin)
     if ours:
         return None

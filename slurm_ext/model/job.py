@@ -219,3 +219,13 @@ class Job:
     @property
     def held(self) -> bool:
         return self.state.pending and self.priority == 0
+
+    @property
+    def held_by_operator(self) -> bool:
+        """Held as by ``scontrol hold`` of an operator, which we are.
+
+        JobHeldUser is the owner's own, or Slurm's after a failed launch. With a sentence for a
+        reason it was Slurm (``scontrol hold`` clears the sentence), whatever the token says.
+        """
+        by_hand = self.reason_text in ("", "JobHeldAdmin")
+        return self.held and self.reason == "JobHeldAdmin" and by_hand

@@ -17,6 +17,7 @@ from slurm_ext.slurm.times import stamp
 RESERVATION_PREFIX = "slurm_ext_"
 SIGNALS = frozenset({"USR1", "USR2", "TERM", "INT", "HUP"})
 _ADDRESS = re.compile(r"\d{1,10}(?:[_+]\d{1,10})?", re.ASCII)
+_TASK_LIST = re.compile(r"[\d,:-]{1,20000}", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 _NODES = re.compile(r"[A-Za-z0-9_.,\[\]-]*", re.ASCII)
 _FOR_JOB = re.compile(r" for job \d\S*$", re.ASCII)
@@ -113,17 +114,21 @@ def _gpu_words(request: Request) -> str:
 
 
 def patch_commands(
-    patch: JobPatch, guard: str | None, request: Request | None = None
+    patch: JobPatch, guard: str | None, request: Request | None = None, tasks: str = ""
 ) -> tuple[Command, ...]:
     """The commands of one patch: update, then hold or release; values are absolute.
 
-    ``request``: what the job asks for at this moment, needed for another shape.
+    ``request``: what the job asks for at this moment, needed for another shape. ``tasks``: the
+    tasks of an array that are meant, where its plain id would reach others, too.
 
     :raises ValueError: an address or node list that is not one, or a shape that cannot be.
     """
     error = address_error(patch.address)
     if error:
         raise ValueError(error)
+    if tasks and not _TASK_LIST.fullmatch(tasks):
+        raise ValueError(f"not a task list: {tasks[:200]!r}")
+    address = f"{patch.address}_[{tasks}]" if tasks else patch.address
     words = [] if guard is None else [guard]
     if patch.site_factor is not None:
         words.append(f"SiteFactor={patch.site_factor}")
@@ -143,12 +148,12 @@ def patch_commands(
         words.append(f"AdminComment={patch.admin_comment}")
     commands: list[Command] = []
     if len(words) > (guard is not None):
-        commands.append(Command(("update", f"JobId={patch.address}", *words)))
+        commands.append(Command(("update", f"JobId={address}", *words)))
     if patch.hold is True:
         # After the note: a note too many is harmless, a hold without one may never be undone.
-        commands.append(Command(("hold", patch.address)))
+        commands.append(Command(("hold", address)))
     if patch.hold is False:
-        commands.append(Command(("release", patch.address)))
+        commands.append(Command(("release", address)))
     return tuple(commands)
 
 

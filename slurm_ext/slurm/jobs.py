@@ -23,7 +23,10 @@ _SENTENCES = (
     ("ReqNodeNotAvail", "ReqNodeNotAvail"),
     ("Nodes required for job are DOWN", "Resources"),
     ("job requeued in held state", "JobHeldUser"),
-    ("launch failed requeued held", "JobHeldAdmin"),
+    ("job requeued in special exit state", "JobHeldUser"),
+    ("launch failed requeued held", "JobHeldUser"),
+    ("user env retrieval failed requeued held", "JobHeldUser"),
+    ("launch failure limit exceeded requeued held", "JobHoldMaxRequeue"),
 )
 """Where Slurm prints a sentence in place of the token (``state_description`` in JSON)."""
 

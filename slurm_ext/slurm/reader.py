@@ -126,12 +126,30 @@ class TextReader:
         raw = self._squeue.ask(sorted(set(job_ids)))
         seen = {self._squeue.id_of(one) for one in raw}
         raw += self._squeue.unfolded(sorted(set(job_ids) - seen))
+        ids = {self._squeue.id_of(one) for one in raw}
+        found = self._again(sorted(ids))
+        chunks = found.chunks
+        hidden = sorted(found.doubtful - ids)[:_MAX_UNFOLDED]
+        if hidden:  # tasks changed one by one, which squeue folds into their array
+            raw += self._squeue.unfolded(hidden)
+            chunks.update(self._again(hidden).chunks)
+            raw = self._own(raw, [i for i, c in chunks.items() if i in ids and c.array_tasks])
         records = [record for one in raw if (record := self._framing.cut(one)) is not None]
-        ids = [job_id for record in records if (job_id := job_id_of(record))]
-        chunks = self._again(ids).chunks
         return [
             job_of_record(record, chunks.get(job_id_of(record) or -1), []) for record in records
         ]
+
+    def _own(self, raw: list[str], arrays: Sequence[int]) -> list[str]:
+        """The records with the arrays' own values.
+
+        squeue may show those of one of the tasks it has folded in; unfolded, every row has its
+        own. The task lists come from the details.
+        """
+        if not arrays:
+            return raw
+        rows = {self._squeue.id_of(one): one for one in self._squeue.ask(arrays, "-r")}
+        own = {job_id: rows[job_id] for job_id in arrays if job_id in rows}
+        return [own.get(self._squeue.id_of(one), one) for one in raw]
 
     def workdirs(self, job_ids: Sequence[int]) -> dict[int, str]:
         """The directories jobs were submitted from; jobs that are gone are missing."""

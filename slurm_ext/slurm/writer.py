@@ -28,6 +28,7 @@ from slurm_ext.slurm.run import Answer, Runner, escape, failure
 _GUARD_LEASE_S = 30
 FAILED = frozenset({BaseState.FAILED, BaseState.OUT_OF_MEMORY, BaseState.BOOT_FAIL})
 _NOT_PENDING = Said(False, True, "not pending any more")
+_NOT_OURS = Said(False, True, "held by someone else meanwhile")
 
 Look = Callable[[Sequence[JobKey]], Mapping[JobKey, Job]]
 
@@ -71,24 +72,37 @@ class Writer:
         """Write the patches; one outcome each, in order.
 
         A node list (an empty one too), a shape or a hold is only sent to a job that is pending at
-        this moment, and in a way that slurmctld refuses if it has started meanwhile.
+        this moment, and in a way that slurmctld refuses if it has started meanwhile. A job that
+        someone else holds by now is neither held nor released.
         """
         verdicts: dict[int, Said] = {}
         plans: dict[int, tuple[Command, ...]] = {}
         delicate = [
             p.key
             for p in patches
-            if _pending_only(p) or p.hold is True or p.admin_comment is not None
+            if _pending_only(p)
+            or p.hold is not None
+            or p.admin_comment is not None
+            or p.begin_s is not None
         ]
         seen = dict(self._look(delicate)) if delicate else {}
         patches = [_on_fresh_comment(p, seen.get(p.key)) for p in patches]
+        tasks = self._tasks_apart(seen)
         unguarded = self._lease_unguarded(patches, seen)
         for index, patch in enumerate(patches):
             job = seen.get(patch.key)
             guard = None
+            if patch.hold is False and (job is None or (job.held and not job.held_by_operator)):
+                # A release lifts any hold; after a requeue (another key) none is ours.
+                verdicts[index] = _NOT_PENDING if job is None else _NOT_OURS
+                continue
             if _pending_only(patch) or patch.hold is True:
                 if job is None or not job.state.pending or unguarded.get(index, True) is False:
                     verdicts[index] = _NOT_PENDING
+                    continue
+                if patch.hold is True and job.held:
+                    # A second hold would take the job from the owner who holds it.
+                    verdicts[index] = _NOT_OURS
                     continue
                 if _pending_only(patch):
                     guard = start_guard(job)
@@ -96,7 +110,10 @@ class Writer:
                         # The guard lease must not outlive this call.
                         patch = replace(patch, begin_s=job.begin_s or 0)
             try:
-                plans[index] = patch_commands(patch, guard, job.request if job else None)
+                request = job.request if job else None
+                whole = job is not None and patch.address == str(job.job_id)
+                apart = tasks.get(patch.key, "") if whole else ""
+                plans[index] = patch_commands(patch, guard, request, apart)
             except ValueError as error:
                 verdicts[index] = Said(False, detail=str(error))
         verdicts |= self._send(plans)
@@ -220,6 +237,25 @@ class Writer:
                     said[index].append(Said(False, detail=str(error)))
         flush()
         return {index: join(some) for index, some in said.items()}
+
+    def _tasks_apart(self, seen: Mapping[JobKey, Job]) -> dict[JobKey, str]:
+        """The task lists of arrays of which other tasks wait on their own.
+
+        Those were changed one by one, or requeued: a change to the plain id of the array would
+        undo their begin times and lift their holds. A list of all that the record stands for
+        does not split it.
+        """
+        arrays = {job.job_id: job for job in seen.values() if job.array_tasks and job.state.pending}
+        others = self._siblings(list(arrays)) if arrays else ()
+        apart = {
+            one.array_job_id
+            for one in others
+            if one.state.pending and one.array_job_id in arrays and one.job_id != one.array_job_id
+        }
+        return {
+            arrays[job_id].key: arrays[job_id].array_tasks.partition("%")[0].strip("[]")
+            for job_id in apart
+        }
 
     def _lease_unguarded(
         self, patches: Sequence[JobPatch], seen: dict[JobKey, Job]

@@ -225,6 +225,28 @@ def test_an_array_update_changes_only_what_waits(port: SlurmPort, driver: Driver
     assert waiting == {str(array): target, f"{array}_7": target + 60}
 
 
+def test_tasks_changed_by_their_owner_are_left_alone(port: SlurmPort, driver: Driver) -> None:
+    array = driver.submit("-a", "0-9%2", "-b", "now+1hour")
+    driver.run("scontrol", "update", f"JobId={array}_3", "StartTime=now+2hours")
+    driver.run("scontrol", "uhold", f"{array}_5")
+
+    def tasks() -> dict[str, Job]:
+        return {one.address: one for one in port.observe().jobs if one.array_job_id == array}
+
+    before = tasks()
+    rest = before[str(array)]
+    target = int(time.time()) + 500
+    for values in ({"begin_s": target}, {"hold": True}, {"hold": False}):
+        assert port.patch([change(rest, **values)])[0].ok
+        if values.get("hold"):
+            assert tasks()[str(array)].held
+    after = tasks()
+    assert after.keys() == before.keys()
+    assert (after[str(array)].held, after[str(array)].begin_s) == (False, target)
+    assert after[f"{array}_3"].begin_s == before[f"{array}_3"].begin_s
+    assert after[f"{array}_5"].reason == "JobHeldUser"
+
+
 @pytest.mark.parametrize(
     "text",
     [

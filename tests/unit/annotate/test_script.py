@@ -31,7 +31,22 @@ def test_nothing_counts_after_the_first_command() -> None:
     found = read_script(script)
     assert found.raw == {}
     assert found.understood.annotation is None
-    assert places(script) == [(4, 1, "late")]
+    assert places(script) == [(3, 1, "late"), (4, 1, "late")]
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        pytest.param("#SBATCH --account=x\n#SBATCH --nodes=4\n", [3], id="A23"),
+        ("sbatch <<EOF\n#!/bin/sh\n#SBATCH --nodes=4\nEOF\n", []),
+        ("echo\n #SBATCH -N1\n", []),
+    ],
+)
+def test_options_after_the_first_command_are_told_once(body: str, lines: list[int]) -> None:
+    found = read_script(f"#!/bin/bash\nset -euo pipefail\n{body}")
+    assert [(p.line, p.code, p.error) for p in found.problems] == [
+        (line, "late", False) for line in lines
+    ]
 
 
 @pytest.mark.parametrize(

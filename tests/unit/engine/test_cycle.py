@@ -130,6 +130,25 @@ def test_what_is_short(nodes: list, waiting: object, expected: str) -> None:  # 
 
 
 @pytest.mark.parametrize(
+    ("sentence", "down", "expected"),
+    [
+        ("ReqNodeNotAvail, UnavailableNodes:", 0, ("gpus_busy", None)),
+        ("ReqNodeNotAvail, UnavailableNodes:d[001-032],f[001-024]", 56, ("nodes_unavailable", 56)),
+    ],
+)
+def test_a22_nodes_are_unavailable_only_if_some_are(
+    sentence: str, down: int, expected: tuple[str, int | None]
+) -> None:
+    """The reason alone, with an empty list, is ordinary waiting."""
+    names = [f"d{i:03}" for i in range(1, 33)] + [f"f{i:03}" for i in range(1, 25)]
+    nodes = [node(n, states=("DOWN",) if down else ("IDLE",), used=range(8)) for n in names]
+    waiting = job(1, gpus=8, nodes=2, reason="ReqNodeNotAvail", reason_text=sentence)
+    step = decide(observation([*nodes, node("n1")], [waiting]), context())
+    why = of(step, 1).reasons[0]
+    assert (why.code, dict(why.facts).get("down")) == expected
+
+
+@pytest.mark.parametrize(
     ("fields", "verdict", "expected"),
     [
         ({"priority": 0, "reason": "JobHeldUser"}, Verdict.UNMANAGED, "held"),
@@ -144,6 +163,12 @@ def test_what_is_short(nodes: list, waiting: object, expected: str) -> None:  # 
         ({"request": Request(features="[a|b]")}, Verdict.UNMANAGED, "features_unplannable"),
         ({"reason": "Dependency"}, Verdict.INELIGIBLE, "dependency"),
         ({"begin": NOW + 900}, Verdict.INELIGIBLE, "begin_time"),
+        ({"begin": NOW + 900, "restarts": 1}, Verdict.INELIGIBLE, "begin_time"),
+        (
+            {"begin": NOW + 111, "submit": NOW - 10, "restarts": 1, "reason": "BeginTime"},
+            Verdict.INELIGIBLE,
+            "requeue_delay",
+        ),
         ({"reason": "QOSMaxGRESPerUser"}, Verdict.INELIGIBLE, "limit_in_slurm"),
         ({"reason": "AssocGrpGRES"}, Verdict.INELIGIBLE, "limit_in_slurm"),
     ],

@@ -104,6 +104,25 @@ class TestCases:
         assert where(found[0]) == ("large",)
         assert all(d.verdict is Verdict.START for d in found)
 
+    @pytest.mark.parametrize(
+        ("gpus_per_node", "request_", "gpus_by_node"),
+        [
+            (8, Request(gpus_total=12), [8, 4]),
+            (4, Request(gpus_total=12), [4, 4, 4]),
+            (8, Request(gpus_per_task=2, tasks=3, cpus=3), [6]),
+            (4, Request(gpus_per_task=2, tasks=3, cpus=3), [4, 2]),
+        ],
+        ids=["12 of 8", "12 of 4", "3 tasks of 8", "3 tasks of 4"],
+    )
+    def test_gpus_without_a_number_of_nodes_take_as_many_as_needed(
+        self, gpus_per_node: int, request_: Request, gpus_by_node: list[int]
+    ) -> None:
+        """Case A06: Slurm shows one node, a lower bound."""
+        nodes = [node(f"n{i}", gpus=gpus_per_node) for i in range(4)]
+        (found,) = planned(nodes, [job(1, request=request_)])
+        assert found.placement is not None
+        assert [s.gpus for s in found.placement.shares] == gpus_by_node
+
     def test_small_jobs_share_a_node(self) -> None:
         nodes = [node("n1", gpus=4), node("n2", gpus=4)]
         first, second, third = planned(nodes, queue((1, 1, 0), (2, 1, 0), (2, 1, 0)))

@@ -416,6 +416,27 @@ def test_only_our_own_hold_is_released(
     assert (False in holds) is released
 
 
+@pytest.mark.parametrize("ledger", [True, False])
+@pytest.mark.parametrize(
+    ("reason", "sentence"),
+    [
+        ("JobHeldUser", "launch failed requeued held"),
+        # Held once more by an administrator: the sentence stays.
+        ("JobHeldAdmin", "launch failed requeued held"),
+        ("JobHeldAdmin", "License request 'x' is no longer valid, holding job"),
+        ("JobHoldMaxRequeue", "launch failure limit exceeded requeued held"),
+    ],
+)
+def test_a_hold_by_slurm_itself_is_not_ours(ledger: bool, reason: str, sentence: str) -> None:
+    """It may come right after we let the job go, while our note still stands."""
+    found = held_job(reason, render_note(UndoNote(held=True)))
+    found = replace(found, reason_text=sentence, restarts=1)
+    entries = [LedgerEntry(found.key, "1", held=True, hold_seen=True)] if ledger else []
+    step = step_with([found], *entries)
+    assert not any(p.hold is False for p in step.plan.patches)
+    assert step.plan.decisions[found.key].reasons[0].code == "held"
+
+
 def test_a_release_that_was_noted_but_not_sent_is_sent_again() -> None:
     found = held_job("JobHeldAdmin", render_note(UndoNote(held=True)))
     first = step_with([found], LedgerEntry(found.key, "1", held=True))

@@ -10,7 +10,7 @@ import pytest
 
 from slurm_ext.errors import SlurmUnavailableError
 from slurm_ext.model.decision import JobPatch, Lever
-from slurm_ext.model.job import Job, JobKey
+from slurm_ext.model.job import BaseState, Job, JobKey, JobState
 from slurm_ext.model.ledger import UndoNote, render_note
 from slurm_ext.slurm.run import Answer, Runner
 from slurm_ext.slurm.writer import Writer
@@ -59,6 +59,7 @@ def pin(one: Job, **values: Any) -> JobPatch:
 
 
 WAITS = builders.job(1)
+COMPLETED = JobState(BaseState.COMPLETED)
 RUNS = builders.job(1, on={"n1": 1, "n2": 1}, nodes=2)
 TWO_PARTITIONS = builders.job(1, partitions=("gpu", "cpu"), begin=1_800_000_000)
 
@@ -156,6 +157,62 @@ def test_a_held_array_releases_its_running_tasks() -> None:
     patch = JobPatch(WAITS.key, "1", Lever.HOLD, hold=True)
     assert writer(runner, seen(WAITS), siblings=[task, rest]).patch([patch])[0].ok
     assert runner.sent == ["hold 1", "release 1_4"]
+
+
+@pytest.mark.parametrize("hold", [True, False])
+@pytest.mark.parametrize("reason", ["JobHeldUser", "JobHoldMaxRequeue", "ReservationDeleted"])
+def test_a_hold_of_someone_else_since_the_look_is_left_alone(hold: bool, reason: str) -> None:
+    """A second hold by an operator takes the job from its owner; a release lifts any hold."""
+    runner = Listener()
+    theirs = replace(WAITS, priority=0, reason=reason, reason_text=reason)
+    patch = JobPatch(WAITS.key, "1", Lever.HOLD, hold=hold, admin_comment="note")
+    (outcome,) = writer(runner, seen(theirs)).patch([patch])
+    assert (outcome.ok, outcome.benign) == (False, True)
+    assert runner.sent == []
+
+
+def test_our_own_hold_is_released() -> None:
+    runner = Listener()
+    ours = replace(WAITS, priority=0, reason="JobHeldAdmin", reason_text="JobHeldAdmin")
+    patch = JobPatch(WAITS.key, "1", Lever.RELEASE, hold=False)
+    assert writer(runner, seen(ours)).patch([patch])[0].ok
+    assert runner.sent == ["release 1"]
+
+
+REST = builders.job(1, array_job_id=1, array_tasks="0-2,4,6-9%2", array_count=8)
+APART = builders.job(3, array_job_id=1, array_task_id=5, priority=0, reason="JobHeldUser")
+RUNNING_TASK = builders.job(2, on={"n1": 1}, array_job_id=1, array_task_id=3)
+
+
+@pytest.mark.parametrize(
+    ("siblings", "address"),
+    [([REST, RUNNING_TASK], "1"), ([REST, RUNNING_TASK, APART], "1_[0-2,4,6-9]")],
+)
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({"begin_s": 0}, "update JobId={} StartTime=now"),
+        ({"hold": True}, "hold {}"),
+        ({"hold": False}, "release {}"),
+    ],
+)
+def test_tasks_that_were_changed_apart_are_not_reached(
+    siblings: list[Job], address: str, values: dict[str, Any], line: str
+) -> None:
+    """The plain id of an array would undo the owner's hold of one task, and its begin time."""
+    runner = Listener()
+    patch = JobPatch(REST.key, "1", Lever.LEASE, **values)
+    assert writer(runner, seen(REST), siblings=siblings).patch([patch])[0].ok
+    assert runner.sent == [line.format(address)]
+
+
+@pytest.mark.parametrize("look", [{}, seen(WAITS), seen(replace(RUNS, state=COMPLETED))])
+def test_only_what_runs_is_requeued(look: dict[JobKey, Job]) -> None:
+    """Slurm would run a finished job again."""
+    runner = Listener()
+    (outcome,) = writer(runner, look).requeue([(WAITS.key, "1")])
+    assert (outcome.ok, outcome.benign) == (False, True)
+    assert runner.sent == []
 
 
 def test_requeue_takes_the_jobs_own_address_only() -> None:
