@@ -29,4 +29,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("slurm") and not LIVE & set(item.path.parts):
             raise pytest.UsageError(f"{item.nodeid}: ./dev test finds slurm tests in {names} only")
         if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+            item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}_{item.path.stem}"))
