@@ -10,6 +10,7 @@ import pytest
 from tests.chaos.rig import Frail, choice
 from tests.integration.harness import Slurm, wait_for
 from tests.integration.training import ON, SHORT, URGENT, Trainer, restarts
+from tests.live import crowd
 
 pytestmark = pytest.mark.slurm
 
@@ -30,7 +31,8 @@ class Pressed:
         self.slurm, self.trainer = slurm, Trainer(slurm, directory)
         self.gate = directory / "gate"
         slurm.submit("--nodes=3", "--gpus-per-node=8", "--time=60", until=self.gate)
-        self.victim = self.trainer.submit(annotation=SHORT, work=60, more=more)
+        # Eight seconds of a quiet machine: it must not end before it is stopped.
+        self.victim = self.trainer.submit(annotation=SHORT, work=60 * crowd(), more=more)
         self.trainer.wait_working(self.victim)
         self.urgent = slurm.submit("--gpus-per-node=8", *URGENT, run_s=2)
 

@@ -259,7 +259,7 @@ def test_a_job_whose_qos_forbids_the_larger_size_returns_to_its_own(
 def test_a_job_whose_qos_forbids_the_size_it_is_given_starts_as_submitted(
     cluster: Slurm, tiny: str, directory: dict[str, Path], tmp_path: Path
 ) -> None:
-    words = ("--comment=slurm_ext:scaling=moldable,gpus=1..8,speed=1:1/8:8", "--begin=now+4")
+    words = ("--comment=slurm_ext:scaling=moldable,gpus=1..8,speed=1:1/8:8", soon(4))
     job = cluster.submit(tiny, "--gpus-per-node=2", "-N1", *words, user=USER)
     with Daemon(cluster, tmp_path / "d", policy__name="doubling") as daemon:
         cluster.wait_completed([job], 60)

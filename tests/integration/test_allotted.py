@@ -9,6 +9,7 @@ import pytest
 from minislurm import NodeGroup, Spec
 
 from tests.chaos.rig import Frail
+from tests.live import soon
 
 from .conftest import running
 from .harness import Daemon, Slurm, wait_for
@@ -63,7 +64,7 @@ def submit(
     comment = [f"--comment=slurm_ext:{annotation}"] if annotation else []
     script = f"#!/bin/sh\n{SHOWS.format(out=f'{out}/$SLURM_JOB_ID')}\nsleep {run_s}\n"
     return slurm.submit(
-        "--begin=now+5", "-N1", "-n1", f"--gpus-per-node={gpus}", f"--cpus-per-task={cpus}",
+        soon(5), "-N1", "-n1", f"--gpus-per-node={gpus}", f"--cpus-per-task={cpus}",
         "--mem=100", *comment, *options, script=script,
     )  # fmt: skip
 
@@ -106,7 +107,7 @@ def test_an_elastic_job_follows_what_the_others_leave(
     whole = slurm.submit("--gpus-per-node=8", "-wn2", "--mem=100", run_s=60)
     slurm.wait_state([plain, whole], {"RUNNING"}, 20)
     job = trainer.submit(
-        "--begin=now+4", annotation=f"{ELASTIC},{FAST},work=160,family=f", work=160, gpus=8
+        soon(4), annotation=f"{ELASTIC},{FAST},work=160,family=f", work=160, gpus=8
     )
     one = daemon("doubling", **ON, progress__interval_s=1)
     trainer.wait_working(job)

@@ -1,9 +1,8 @@
-"""Stranded GPUs and packing: the same submissions with the daemon and without it."""
+"""Stranded GPUs and packing: where the daemon places what Slurm alone may put elsewhere."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,14 +11,11 @@ from minislurm import NodeGroup, Partition, Spec
 from tests.live import soon
 
 from .conftest import running
-from .harness import Daemon, Slurm, share_line, wait_for
+from .harness import Daemon, Slurm, share_line
 
 pytestmark = pytest.mark.slurm
 
 LONG_S = 600
-QUIET_S = 4.0
-
-Submission = Callable[[Slurm], list[int]]
 PLACES = Spec(
     name="places",
     groups=(
@@ -49,14 +45,11 @@ def places(places_cluster: Slurm) -> Slurm:
     return places_cluster
 
 
-@pytest.fixture(params=["alone", "daemon"])
-def beside(request: pytest.FixtureRequest, places: Slurm, tmp_path: Path) -> Iterator[str]:
-    """``alone``: Slurm without us; ``daemon``: with a daemon in enforce."""
-    if request.param == "alone":
-        yield "alone"
-        return
+@pytest.fixture(autouse=True)
+def daemon(places: Slurm, tmp_path: Path) -> Iterator[Daemon]:
+    """In enforce, beside every test."""
     with Daemon(places, tmp_path / "d", policy__name="fifo") as daemon:
-        yield "daemon"
+        yield daemon
         daemon.wait_cycles(2)
         assert daemon.errors() == []
         print(f"\n  {share_line(daemon.starts())}")
@@ -84,43 +77,26 @@ def twins(slurm: Slurm) -> list[int]:
     return [*two, big]
 
 
-def settle(slurm: Slurm, jobs: list[int], beside: str) -> dict[int, str]:
-    """Job -> node once all run; without a daemon, once no job has started for a while."""
-    since, last = time.monotonic(), 0
-
-    def settled() -> dict[int, str]:
-        nonlocal since, last
-        queue = slurm.queue(jobs)
-        nodes = {int(j): r["nodes"] for j, r in queue.items() if r["state"] == "RUNNING"}
-        if len(nodes) != last:
-            since, last = time.monotonic(), len(nodes)
-        quiet = beside == "alone" and time.monotonic() - since > QUIET_S
-        return nodes if len(nodes) == len(jobs) or quiet else {}
-
-    return wait_for(settled, 30, "the queue to settle", lambda: slurm.describe(jobs))
+def settle(slurm: Slurm, jobs: list[int]) -> dict[int, str]:
+    """Job -> node once all run."""
+    slurm.wait_state(jobs, {"RUNNING"}, 30)
+    return {int(job): row["nodes"] for job, row in slurm.queue(jobs).items()}
 
 
-def test_no_gpu_is_stranded(places: Slurm, beside: str) -> None:
+def test_no_gpu_is_stranded(places: Slurm) -> None:
     jobs = stranding(places)
-    nodes = settle(places, jobs, beside)
-    print(f"\nstranded GPUs, {beside}: {len(nodes)} of 16 run, the wide job on {nodes[jobs[0]]}")
-    if beside == "daemon":
-        assert nodes[jobs[0]] == "large1"
+    assert settle(places, jobs)[jobs[0]] == "large1"
 
 
-def test_small_jobs_are_packed(places: Slurm, beside: str) -> None:
+def test_small_jobs_are_packed(places: Slurm) -> None:
     a, b, c = jobs = packing(places)
-    nodes = settle(places, jobs, beside)
-    print(f"\npacking, {beside}: A {nodes.get(a)}, B {nodes.get(b)}, C {nodes.get(c)}")
-    if beside == "daemon":
-        assert nodes[a] == nodes[b]
-        assert nodes[c] != nodes[a]
+    nodes = settle(places, jobs)
+    assert nodes[a] == nodes[b]
+    assert nodes[c] != nodes[a]
 
 
-def test_twins_leave_room_for_the_big_job(places: Slurm, beside: str) -> None:
+def test_twins_leave_room_for_the_big_job(places: Slurm) -> None:
     one, two, big = jobs = twins(places)
-    nodes = settle(places, jobs, beside)
-    print(f"\ntwins, {beside}: {nodes.get(one)}, {nodes.get(two)}, big job {nodes.get(big)}")
-    if beside == "daemon":
-        assert nodes[one] == nodes[two]
-        assert nodes[big] != nodes[one]
+    nodes = settle(places, jobs)
+    assert nodes[one] == nodes[two]
+    assert nodes[big] != nodes[one]
