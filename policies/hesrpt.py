@@ -1,8 +1,8 @@
 """More GPUs the less time is left."""
 
+from slurm_ext.engine.parts.hesrpt import LeastTimeMost
 from slurm_ext.engine.parts.ordering import ShortestFirst
 from slurm_ext.engine.parts.placement import Weighted
-from slurm_ext.engine.parts.hesrpt import LeastTimeMost
 from slurm_ext.engine.policy import Policy
 
 POLICY = Policy(
