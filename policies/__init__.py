@@ -58,7 +58,6 @@ def registry() -> dict[str, Policy]:
             tiresias.GITTINS,
             qssf.POLICY,
             synergy.POLICY,
-            synergy.SHORTEST,
             doubling.POLICY,
             hesrpt.POLICY,
             doubling.EXPLORATORY,

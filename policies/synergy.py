@@ -1,8 +1,6 @@
 """CPUs and memory by what jobs can use of them."""
 
-from dataclasses import replace
-
-from slurm_ext.engine.parts.ordering import ShortestFirst, SubmitOrder
+from slurm_ext.engine.parts.ordering import SubmitOrder
 from slurm_ext.engine.parts.placement import Weighted
 from slurm_ext.engine.parts.tune import Sensitive
 from slurm_ext.engine.policy import Policy
@@ -19,12 +17,4 @@ POLICY = Policy(
     runs="annotated",
     round_s=300,
 )
-"""In the daemon by submit time."""
-
-SHORTEST = replace(
-    POLICY,
-    name="synergy-sjf",
-    summary="synergy; in the daemon the shortest expected run time first",
-    ordering=ShortestFirst(),
-)
-"""The paper's TUNE goes with any order."""
+"""The policy."""

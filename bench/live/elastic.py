@@ -55,13 +55,7 @@ ROWS = {
             for name in ("doubling", "hesrpt")
         ),
     ),
-    "sensitive": (
-        *ALONE,
-        *(
-            Row(f"`{name}`", {**DAEMON, "policy.name": f'"{name}"'})
-            for name in ("synergy", "synergy-sjf")
-        ),
-    ),
+    "sensitive": (*ALONE, Row("`synergy`", {**DAEMON, "policy.name": '"synergy"'})),
 }
 
 
