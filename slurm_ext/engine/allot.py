@@ -166,7 +166,7 @@ class _Allotter:
     def _divide(self, group: _Group) -> None:
         """Ask the policy who of this group should hold how many GPUs."""
         pool = self.planner.pool
-        asked = group.waiting[0].job if group.waiting else group.running[0]
+        asked = group.waiting[0].job if group.waiting else as_submitted(group.running[0], self.ctx)
         nodes = self._allowed(asked).nodes
         free = np.where(nodes, pool.typed(pool.free, asked.request.gpu_type), 0)
         for job in group.running:

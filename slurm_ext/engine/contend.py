@@ -36,11 +36,15 @@ def believable(speed: Speed, counts: Sequence[int]) -> bool:
 
 
 def as_submitted(job: Job, ctx: Context) -> Job:
-    """A running job asking for what its user asked for."""
-    entry = ctx.ledger.get(job.key)
-    if entry is None or entry.shape is None or entry.original_shape is None:
+    """A running job asking for what its user asked for, our pin to its nodes taken off."""
+    entry, request = ctx.ledger.get(job.key), job.request
+    if entry is None:
         return job
-    return replace(job, request=reshaped(job.request, entry.original_shape))
+    if entry.shape is not None and entry.original_shape is not None:
+        request = reshaped(request, entry.original_shape)
+    if entry.pinned and set(entry.pinned) == set(request.required_nodes):
+        request = replace(request, required_nodes=entry.original_required)
+    return replace(job, request=request)
 
 
 def held_gpus(job: Job) -> int:

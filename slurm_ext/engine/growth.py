@@ -97,9 +97,11 @@ def _room(obs: Observation, ctx: Context, planner: Planner, job: Job, shape: Sha
     """Whether it fits beside all others with its own room given back; then that is taken."""
     pool = planner.pool
     pool.give(job.alloc)
-    wanted = replace(job, request=reshaped(job.request, shape))
+    wanted = replace(job, request=reshaped(as_submitted(job, ctx).request, shape))
     allowed = planner.allowance.of(wanted, obs.now_s, wanted.limit_s or 0)
     demand = demand_of(wanted.request, memory_counts=pool.memory_counts)
-    found = place(pool, pool.free, demand, allowed.nodes, ctx.policy.placement)
+    found = () if allowed.missing_required else place(
+        pool, pool.free, demand, allowed.nodes, ctx.policy.placement, required=allowed.required
+    )  # fmt: skip
     pool.take(found[0].shares if found else job.alloc)
     return bool(found)

@@ -143,6 +143,8 @@ def _before(one: Restart, job: Job, seen: Sight, settings: RestartSettings) -> R
             one = replace(one, lost_gpu_s=0.0)
         return _ending(replace(one, requeued_s=one.requeued_s or now_s,
                                stage=RestartStage.ENDING, since_s=now_s), job, seen)  # fmt: skip
+    if job.key != one.key:
+        return over(one, Outcome.ENDED, now_s, "another job has its id")
     if not seen.allowed or seen.annotation is None:
         return over(one, Outcome.DROPPED, now_s, "paused, or not in mode enforce any more")
     if one.gainer is not None and not seen.gainer_waits:

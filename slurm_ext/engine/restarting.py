@@ -20,6 +20,7 @@ from slurm_ext.model.restart import Restart, RestartStage
 from slurm_ext.model.units import EpochS
 
 from .allow import Allowance
+from .contend import as_submitted
 from .explain import reason
 from .policy import NodePreference
 from .pool import Pool, demand_of
@@ -185,10 +186,12 @@ def keep_growth(
             continue
         mark = pool.checkpoint()
         pool.give(job.alloc)
-        wanted = replace(job, request=reshaped(job.request, one.wanted))
+        wanted = replace(job, request=reshaped(as_submitted(job, ctx).request, one.wanted))
         demand = demand_of(wanted.request, memory_counts=pool.memory_counts)
         allowed = Allowance(pool, obs).of(wanted, obs.now_s, wanted.limit_s or 0)
-        found = place(pool, pool.free, demand, allowed.nodes, preference)
+        found = () if allowed.missing_required else place(
+            pool, pool.free, demand, allowed.nodes, preference, required=allowed.required
+        )  # fmt: skip
         pool.rollback(mark)
         extra = _beyond(found[0].shares, job.alloc) if found else ()
         pool.take(extra)

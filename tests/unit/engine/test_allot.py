@@ -241,6 +241,22 @@ def test_a_running_elastic_job_grows_where_nobody_waits() -> None:
     assert wanted.gain_gpu_s > 2 * wanted.cost_gpu_s > 0
 
 
+@pytest.mark.parametrize("most", [1, None])
+@pytest.mark.parametrize("pinned", [False, True])
+def test_it_grows_on_other_nodes_only_if_its_user_named_none(
+    most: int | None, pinned: bool
+) -> None:
+    """n1 is full; our own pin to it is taken off at the restart, a --nodelist is not."""
+    found = runs(1, 2, limit=50_000)
+    found = replace(found, request=replace(found.request, required_nodes=("n1",), nodes_max=most))
+    entry = LedgerEntry(found.key, "1", pinned=("n1",) if pinned else ())
+    other = job(2, gpus=6, on={"n1": 6}, end=NOW + 50_000)
+    nodes = [node("n1", used=range(8)), node("n2")]
+    work = scaling("elastic", work=10_000.0)
+    resizes = planned([found, other], {1: work}, entry, nodes=nodes).plan.resizes
+    assert [wanted.shape.gpus for wanted in resizes] == ([8] if pinned else [])
+
+
 def test_not_for_little_gain() -> None:
     found = runs(1, 2)
     work = scaling("elastic", work=10_000.0)

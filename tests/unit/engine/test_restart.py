@@ -58,6 +58,12 @@ def step(before: Restart, seen: Sight, settings: RestartSettings = PATIENT) -> t
     ("before", "seen", "expected"),
     [
         pytest.param(one(), look(runs()), ("saving", ""), id="grace-goes-on"),
+        *(
+            pytest.param(
+                one(stage), look(runs(submit=NOW - 5)), ("over", "ended"), id=f"other-{stage}"
+            )
+            for stage in (RestartStage.SIGNAL, RestartStage.SAVING, RestartStage.REQUEUE)
+        ),
         pytest.param(
             one(), look(runs(), progress=told_of(NOW - 3)), ("requeue", ""), id="answered"
         ),
