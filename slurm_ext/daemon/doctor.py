@@ -42,7 +42,7 @@ TRIED = {(22, 5), (24, 11), (25, 11), (26, 5)}
 
 def _version(controller: Controller) -> Iterator[Finding]:
     version = controller.version
-    text = ".".join(map(str, version)) or "unknown"
+    text = controller.release or "unknown"
     if not version or version[:2] < (22, 5):
         yield Finding(
             Level.ERROR, "version", f"Slurm {text} is older than 22.05",

@@ -145,7 +145,7 @@ class Metrics:
             self._coverage.set(result.history.coverage)
         self._info.info({
             "version": __version__, "policy": result.plan.policy,
-            "slurm": ".".join(map(str, result.observation.controller.version)),
+            "slurm": result.observation.controller.release,
         })  # fmt: skip
         self._room.take(result)
 

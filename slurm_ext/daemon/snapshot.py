@@ -45,7 +45,7 @@ def snapshot(result: CycleResult, config: Config) -> Plain:
         "cycle": result.cycle,
         "at_s": plan.now_s,
         "cluster": obs.controller.value("ClusterName"),
-        "slurm": ".".join(map(str, obs.controller.version)),
+        "slurm": obs.controller.release,
         **ways_of(result.ways, result.switch),
         "policy": plan.policy,
         "policy_parameters": result.context.policy.parameters(),

@@ -60,6 +60,12 @@ class Controller:
         return default if found == "(null)" else found
 
     @property
+    def release(self) -> str:
+        """The version as Slurm writes it: ``22.05.8``; empty if it is not known."""
+        return ".".join(f"{part:02d}" if i == 1 else str(part)
+                        for i, part in enumerate(self.version))  # fmt: skip
+
+    @property
     def multifactor(self) -> bool:
         """Whether SiteFactor is read at all (priority/basic never does)."""
         return self.value("PriorityType") == "priority/multifactor"

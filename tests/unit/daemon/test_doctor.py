@@ -131,3 +131,10 @@ def test_learnt_run_times(
                   0.1, (), history)  # fmt: skip
     config = load(Path("/dev/null"), {"mode": "enforce", "state.dir": str(tmp_path)})
     assert {f.code: f.level for f in examine(facts, config)}.get(code) is level
+
+
+@pytest.mark.parametrize(
+    ("version", "text"), [((22, 5, 8), "22.05.8"), ((24, 11), "24.11"), ((), "")]
+)
+def test_a_release_is_written_as_slurm_writes_it(version: tuple[int, ...], text: str) -> None:
+    assert Controller(version).release == text
