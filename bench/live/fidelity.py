@@ -1,21 +1,26 @@
 #!/usr/bin/env python3
 """The same jobs on a real Slurm and in the simulator, side by side, for five schedulers.
 
-``python3 bench/live/fidelity.py`` (as root, in the checkout's environment; about fifteen minutes).
+``python3 bench/live/fidelity.py`` (as root, in the checkout's environment; about 25 minutes).
 Five clusters of docker/minislurm run the workload of docker/workload.py at the same time: Slurm
 alone with its default settings and tuned, and the daemon with ``fifo``, ``sjf`` and
-``multifactor``. Each is then simulated with the submit times and run times of its own run.
+``multifactor``; ``--repeat 4`` runs four of each, to see how far real runs differ. Each is then
+simulated with the submit and run times of its own run. Slurm tells these in whole seconds: each is
+shifted by up to one, in several seeds.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import combinations, product
 from pathlib import Path
+from statistics import fmean
 
 import pandas as pd
 from bed import GPUS, NODES, ROOT, Bed, Row, beds_of, epoch_s, side_by_side
@@ -48,7 +53,7 @@ TUNED = SlurmSettings(
 """As the mini-Slurm has it with ``--sched tuned``; start latency is part of the run times."""
 
 
-def real(bed: Bed, work: Sequence[Item], out: dict[str, SimResult]) -> None:
+def real(bed: Bed, work: Sequence[Item]) -> None:
     """Submit all at their moments and wait for the last."""
     with bed.daemon():
         due = time.monotonic()
@@ -60,15 +65,15 @@ def real(bed: Bed, work: Sequence[Item], out: dict[str, SimResult]) -> None:
         ended = bed.wait(jobs, END_S)
         if len(ended) < len(jobs):
             raise SystemExit(f"{bed.row.name}: {len(jobs) - len(ended)} jobs have not ended")
-    out[bed.row.name] = ran(bed.slurm("scontrol", "-o", "show", "job"), CLUSTER.gpus)
 
 
 def ran(text: str, gpus: int) -> SimResult:
     """The jobs of a dump that have ended, with times since the first submit."""
     rows = [dict(re.findall(r"(\S+?)=(\S+)", line)) for line in text.splitlines() if line.strip()]
-    first_s = min(epoch_s(r["SubmitTime"]) for r in rows)
+    rows.sort(key=_age)
+    first_s = epoch_s(rows[0]["SubmitTime"])
     found = []
-    for row in rows:
+    for number, row in enumerate(rows, 1):
         submitted, start, end = (
             epoch_s(row[n]) - first_s for n in ("SubmitTime", "StartTime", "EndTime")
         )
@@ -76,7 +81,7 @@ def ran(text: str, gpus: int) -> SimResult:
         days, _, clock = row["TimeLimit"].rpartition("-")
         hours, minutes, seconds = map(int, clock.split(":"))
         spec = TraceJob(
-            job_id=int(row["JobId"]),
+            job_id=number,
             submit_s=submitted,
             run_s=max(1, end - start),
             gpus=nodes * int(row["TresPerNode"].rpartition(":")[2]),
@@ -85,10 +90,16 @@ def ran(text: str, gpus: int) -> SimResult:
             cpus=int(row["NumCPUs"]),
         )
         found.append(JobOutcome(spec, start, start, end))
-    return SimResult("real", gpus, tuple(sorted(found, key=lambda o: o.spec.job_id)), 0)
+    return SimResult("real", gpus, tuple(found), 0)
 
 
-def simulated(row: Row, seen: SimResult) -> SimResult:
+def _age(row: dict[str, str]) -> tuple[str, int, int]:
+    """What Slurm sorts equal priorities by; tasks of an array get job ids as they start."""
+    array = row.get("ArrayJobId", row["JobId"])
+    return row["SubmitTime"], int(array), int(row.get("ArrayTaskId", "0"))
+
+
+def simulated(row: Row, seen: SimResult, seed: int) -> SimResult:
     """The same submissions and run times under the same scheduler."""
     slurm = TUNED if row.sched == "tuned" else SlurmSettings(start_latency_s=0)
     slurm = replace(slurm, size_weight=1000)  # as the mini-Slurm has it
@@ -97,7 +108,13 @@ def simulated(row: Row, seen: SimResult) -> SimResult:
         driver, policy = "enforce", str(row.settings["policy.name"]).strip('"')
         slurm = replace(slurm, submit_lease_s=2 * INTERVAL_S + 2)  # job_submit.lua
     scenario = Scenario(driver, policy, slurm=slurm, levers=LeverSettings(interval_s=INTERVAL_S))
-    return run(scenario, Workload.of("real", [o.spec for o in seen.jobs]), CLUSTER)
+    rng = random.Random(seed)
+    jobs = [
+        replace(o.spec, submit_s=o.spec.submit_s + rng.randint(0, 1),
+                run_s=o.spec.run_s + rng.randint(0, 1))
+        for o in seen.jobs
+    ]  # fmt: skip
+    return run(scenario, Workload.of("real", jobs), CLUSTER)
 
 
 def correlation(one: SimResult, other: SimResult) -> float:
@@ -106,18 +123,34 @@ def correlation(one: SimResult, other: SimResult) -> float:
     return float(starts[0].rank().corr(starts[1].rank()))
 
 
-def table(rows: Sequence[Row], seen: dict[str, SimResult]) -> None:
+def table(seen: dict[str, list[SimResult]], seeds: int) -> None:
     heads = ["mean JCT, real", "simulated", "p95 JCT, real", "simulated", "makespan, real",
-             "simulated", "rank correlation of the starts"]  # fmt: skip
+             "simulated", "rank correlation of the starts: real, real", "simulated, real",
+             "simulated, simulated"]  # fmt: skip
     print(f"\n| | {' | '.join(heads)} |\n|{'---|' * (len(heads) + 1)}")
-    for row in rows:
-        made = simulated(row, seen[row.name])
-        a, b = measure(seen[row.name]).as_dict(), measure(made).as_dict()
-        cells = [f"{a['jct_mean_s']:.1f} s"]
-        cells.append(f"{b['jct_mean_s']:.1f} s ({b['jct_mean_s'] / a['jct_mean_s'] - 1:+.1%})")
-        cells += [f"{x[key]:.0f} s" for key in ("jct_p95_s", "makespan_s") for x in (a, b)]
-        cells.append(f"{correlation(seen[row.name], made):.3f}")
+    for row in ROWS:
+        runs = seen.get(row.name)
+        if runs is None:
+            continue
+        made = [simulated(row, runs[seed % len(runs)], seed) for seed in range(seeds)]
+        cells = []
+        for key in ("jct_mean_s", "jct_p95_s", "makespan_s"):
+            a, b = ([measure(x).as_dict()[key] for x in side] for side in (runs, made))
+            cells += [spread(a), f"{spread(b)}, {fmean(b) / fmean(a) - 1:+.1%}"]
+        cells += [alike(combinations(runs, 2)), alike(product(made, runs)),
+                  alike(combinations(made, 2))]  # fmt: skip
         print(f"| {row.name} | {' | '.join(cells)} |", flush=True)
+
+
+def spread(values: Sequence[float]) -> str:
+    """Mean, and the range if there is one."""
+    low, high = min(values), max(values)
+    return f"{fmean(values):.0f} s" + (f" ({low:.0f} to {high:.0f})" if len(values) > 1 else "")
+
+
+def alike(pairs: Iterable[tuple[SimResult, SimResult]]) -> str:
+    found = [correlation(a, b) for a, b in pairs]
+    return f"{fmean(found):.3f}" if found else ""
 
 
 def main() -> int:
@@ -126,23 +159,30 @@ def main() -> int:
     parser.add_argument("--gap", type=float, default=4.0, help="mean seconds between them")
     parser.add_argument("--run", type=float, default=40.0, help="typical run time in seconds")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", nargs="+", choices=[r.name for r in ROWS], metavar="ROW")
+    parser.add_argument("--repeat", type=int, default=1, help="real runs of each row")
+    parser.add_argument("--seeds", type=int, default=16, help="simulations of each row")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="write the dumps there")
     parser.add_argument("--again", type=Path, metavar="DIR", help="simulate kept dumps again")
     args = parser.parse_args()
-    seen: dict[str, SimResult] = {}
+    seen: dict[str, list[SimResult]] = {}
     if args.again is not None:
-        for i, row in enumerate(ROWS):
-            seen[row.name] = ran((args.again / f"{i}.txt").read_text(), CLUSTER.gpus)
-        table(ROWS, seen)
+        for row in ROWS:
+            for path in sorted(args.again.glob(f"{ROWS.index(row)}-*.txt")):
+                seen.setdefault(row.name, []).append(ran(path.read_text(), CLUSTER.gpus))
+        table(seen, args.seeds)
         return 0
     work = list(items(args.count, args.seed, args.gap, args.run))
-    with beds_of(ROWS, "fidelity") as beds:
-        side_by_side(beds, lambda bed: real(bed, work, seen))
-        if args.keep is not None:
-            args.keep.mkdir(parents=True, exist_ok=True)
-            for i, bed in enumerate(beds):
-                (args.keep / f"{i}.txt").write_text(bed.slurm("scontrol", "-o", "show", "job"))
-    table(ROWS, seen)
+    rows = [row for row in ROWS if args.only is None or row.name in args.only] * args.repeat
+    with beds_of(rows, "fidelity") as beds:
+        side_by_side(beds, lambda bed: real(bed, work))
+        for number, bed in enumerate(beds):
+            dump = bed.slurm("scontrol", "-o", "show", "job")
+            seen.setdefault(bed.row.name, []).append(ran(dump, CLUSTER.gpus))
+            if args.keep is not None:
+                args.keep.mkdir(parents=True, exist_ok=True)
+                (args.keep / f"{ROWS.index(bed.row)}-{number}.txt").write_text(dump)
+    table(seen, args.seeds)
     return 0
 
 

@@ -1,160 +1,169 @@
 """Slurm's backfill scheduler: jobs start out of order if no planned start is put off by limits.
 
-Every tested job that cannot start gets a planned start, and a plan takes whole nodes from its
-start to its end (sched/backfill keeps node bitmaps); ``plans = 1`` is EASY (Lifka 1995) with whole
-nodes. Not modelled: the pass takes no time, and is not cut short by ``bf_max_time``.
+Follows sched/backfill (22.05): the time ahead is cut into spans, each with the nodes that no plan
+has taken; a tested job that cannot start now gets a plan, which takes whole nodes. ``plans = 1`` is
+EASY (Lifka 1995) with whole nodes. Not modelled: the pass takes no time, and is not cut short by
+``bf_max_time``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from enum import Enum, auto
 
 import numpy as np
 
 from slurm_ext.model.job import NodeShare
 from slurm_ext.model.units import FOREVER_S
 
-from .cluster import BoolArray, Free
+from .cluster import BoolArray
 from .core import SlurmCore
-from .fit import pick
 from .record import SimJob
+from .willrun import WillRun
+
+
+class _Result(Enum):
+    STARTED = auto()
+    PLANNED = auto()
+    LATER = auto()
+    """Not now, and no plan was made."""
 
 
 def backfill_pass(core: SlurmCore) -> int:
     """Test the queue in priority order; returns the number of jobs started."""
-    now_s, settings = core.events.now_s, core.settings
-    plans = _Plans(len(core.cluster.names), int(settings.bf_resolution_s > 1))
-    future = _Future(core)
+    settings = core.settings
+    spans = _Spans(core)
+    future = WillRun(core)
     failed: dict[int, int] = {}  # shape -> shortest limit that did not fit: no longer one will
     limit = settings.plans or settings.bf_max_job_test
-    started, more = 0, True
+    started = planned = 0
     for job in core.waiting.first(settings.bf_max_job_test):
-        if job.limit_s >= failed.get(job.shape, FOREVER_S):
-            if more:
-                _plan(core, job, plans, future)
-                more = len(plans) < limit
+        plans_left = planned < limit
+        hopeless = job.limit_s >= failed.get(job.shape, FOREVER_S)
+        if hopeless and not plans_left:
             continue
-        crossing = plans.crossing(now_s, now_s + job.limit_s)
-        allowed = core.allowed(job, now_s) & ~plans.reserved(crossing)
-        shares = pick(core.cluster, core.cluster.free, job.demand, allowed, job.required)
-        if shares is not None:
-            core.start(job, shares)
+        result = _test(core, job, spans, future, plan=plans_left)
+        if result is _Result.STARTED:
             future.forget()
             started += 1
             continue
+        planned += result is _Result.PLANNED
         if not core.reservations:  # their edges are not part of the memo
-            failed[job.shape] = job.limit_s
-        if more:
-            _plan(core, job, plans, future)
-            more = len(plans) < limit
+            failed[job.shape] = min(job.limit_s, failed.get(job.shape, FOREVER_S))
     return started
 
 
-def _plan(core: SlurmCore, job: SimJob, plans: _Plans, future: _Future) -> None:
-    """Reserve the earliest start inside the window."""
-    for start_s, free in future.moments(plans.ends()):
-        if start_s > core.events.now_s + core.settings.bf_window_s:
-            return
-        crossing = plans.crossing(start_s, start_s + job.limit_s)
-        allowed = core.allowed(job, start_s) & ~plans.reserved(crossing)
-        shares = pick(core.cluster, free, job.demand, allowed, job.required)
-        if shares is not None:
-            step_s = core.settings.bf_resolution_s  # both ends are rounded down (22.05)
-            from_s = start_s // step_s * step_s
-            to_s = (start_s + job.limit_s) // step_s * step_s
-            plans.add(from_s, to_s, core, shares)
-            return
+def _test(core: SlurmCore, job: SimJob, spans: _Spans, future: WillRun, *, plan: bool) -> _Result:
+    """Try from now on, then from the end of each plan that is in the way."""
+    now_s, last_s = core.events.now_s, core.events.now_s + core.settings.bf_window_s
+    from_s: int = now_s
+    while True:
+        nodes, later_s = spans.open(core.allowed(job, from_s), from_s, from_s + job.limit_s)
+        later_s = _sooner(later_s, _reservation_end(core, from_s))
+        found = future.first(job, nodes, now_only=not plan)
+        if found is None:
+            if later_s is None or not plan or later_s > last_s:
+                return _Result.LATER
+            from_s = later_s
+            continue
+        at_s, shares = max(found[0], from_s), found[1]
+        if at_s <= now_s:
+            core.start(job, shares)
+            return _Result.STARTED
+        if later_s is not None and at_s > later_s:
+            from_s = later_s
+            continue
+        if at_s > last_s:
+            return _Result.LATER
+        taken = spans.mask(shares)
+        if at_s > from_s and spans.overlap(taken, at_s, at_s + job.limit_s):
+            from_s = at_s
+            continue
+        spans.take(taken, at_s, at_s + job.limit_s)
+        return _Result.PLANNED
 
 
-class _Plans:
-    """Planned starts: (start, end, nodes). A job ends ``apart_s`` before a plan begins; 1 as in
-    sched/backfill (22.05), where both ends belong to a plan.
+def _sooner(one_s: int | None, other_s: int | None) -> int | None:
+    return min((s for s in (one_s, other_s) if s is not None), default=None)
+
+
+def _reservation_end(core: SlurmCore, from_s: int) -> int | None:
+    """The second after the first reservation that is over later than ``from_s``."""
+    return min((r.end_s + 1 for r in core.reservations.values() if r.end_s > from_s), default=None)
+
+
+class _Spans:
+    """The time ahead, cut where plans begin and end, with the nodes that are free of plans.
+
+    Nodes are bits. A span at whose begin a job ends is in its way too, as in sched/backfill,
+    unless the resolution is a second; both ends of a plan are rounded down to the resolution.
     """
 
-    def __init__(self, nodes: int, apart_s: int) -> None:
-        self._apart_s = apart_s
-        self._none = np.zeros(nodes, dtype=np.bool_)
-        self._windows: list[tuple[int, int]] = []
-        self._nodes: list[BoolArray] = []
+    def __init__(self, core: SlurmCore) -> None:
+        self._now_s = core.events.now_s
+        self._step_s = core.settings.bf_resolution_s
+        self._cluster = core.cluster
+        self._count = len(core.cluster.names)
+        self._begins = [self._now_s]  # each up to the next, the last for ever
+        self._free = [(1 << self._count) - 1]
 
-    def __len__(self) -> int:
-        return len(self._windows)
+    def open(self, allowed: BoolArray, from_s: int, to_s: int) -> tuple[BoolArray, int | None]:
+        """Nodes no plan takes in this time; and when to look again, as others will be free."""
+        begins, frees = self._begins, self._free
+        if len(begins) == 1:
+            return allowed, None
+        every = found = _bits(allowed)
+        later_s: int | None = None
+        last_s = to_s if self._step_s > 1 else to_s - 1
+        for i in range(bisect_right(begins, from_s) - 1, len(begins)):
+            if later_s is None and i + 1 < len(begins):
+                others = every & frees[i + 1]
+                if others & ~(found & frees[i]):
+                    later_s = begins[i + 1]
+            if begins[i] > last_s:
+                break
+            found &= frees[i]
+        return self._array(found), later_s
 
-    def ends(self) -> list[int]:
-        return [end_s for _, end_s in self._windows]
+    def mask(self, shares: tuple[NodeShare, ...]) -> int:
+        index = self._cluster.index
+        return sum(1 << index[share.node] for share in shares)
 
-    def add(self, start_s: int, end_s: int, core: SlurmCore, shares: tuple[NodeShare, ...]) -> None:
-        mask = self._none.copy()
-        mask[[core.cluster.index[s.node] for s in shares]] = True
-        self._windows.append((start_s, end_s))
-        self._nodes.append(mask)
-
-    def crossing(self, start_s: int, end_s: int) -> tuple[int, ...]:
-        """Plans that overlap this time."""
-        if not self._windows:
-            return ()
-        return tuple(
-            i
-            for i, (from_s, to_s) in enumerate(self._windows)
-            if from_s < end_s + self._apart_s and to_s > start_s
+    def overlap(self, nodes: int, from_s: int, to_s: int) -> bool:
+        """Whether a plan has one of these nodes in this time, rounded."""
+        from_s, to_s = self._rounded(from_s, to_s)
+        return any(
+            nodes & ~free
+            for begin_s, end_s, free in zip(
+                self._begins, [*self._begins[1:], FOREVER_S], self._free, strict=True
+            )
+            if end_s > from_s and begin_s < to_s
         )
 
-    def reserved(self, plans: tuple[int, ...]) -> BoolArray:
-        if not plans:
-            return self._none
-        mask: BoolArray = np.logical_or.reduce([self._nodes[i] for i in plans])
-        return mask
+    def take(self, nodes: int, from_s: int, to_s: int) -> None:
+        """Enter a plan."""
+        from_s, to_s = self._rounded(from_s, to_s)
+        from_s = max(from_s, self._now_s)
+        first = self._cut(from_s)
+        last = self._cut(max(to_s, from_s + self._step_s))
+        for i in range(first, last):
+            self._free[i] &= ~nodes
+
+    def _cut(self, at_s: int) -> int:
+        """The span that begins then, made if need be."""
+        i = bisect_left(self._begins, at_s)
+        if i == len(self._begins) or self._begins[i] != at_s:
+            self._begins.insert(i, at_s)
+            self._free.insert(i, self._free[i - 1])
+        return i
+
+    def _rounded(self, from_s: int, to_s: int) -> tuple[int, int]:
+        return from_s // self._step_s * self._step_s, to_s // self._step_s * self._step_s
+
+    def _array(self, bits: int) -> BoolArray:
+        raw = np.frombuffer(bits.to_bytes((self._count + 7) // 8, "little"), dtype=np.uint8)
+        return np.unpackbits(raw, count=self._count, bitorder="little").astype(np.bool_)
 
 
-class _Future:
-    """What is free at the expected ends of running jobs; worked out as far as anybody asks."""
-
-    def __init__(self, core: SlurmCore) -> None:
-        self._core = core
-        self._known: list[tuple[int, Free]] = []
-        self._next = 0
-
-    def forget(self) -> None:
-        """A job has started meanwhile: nothing that was worked out is true any more."""
-        self._known, self._next = [], 0
-
-    def moments(self, extra: list[int]) -> Iterator[tuple[int, Free]]:
-        """(time, free then) in order of time; at ``extra`` times too, where only plans end."""
-        more = sorted(extra)
-        position = 0
-        last = self._core.cluster.free
-        while True:
-            known = self._at(position)
-            while more and (known is None or more[0] < known[0]):
-                yield more.pop(0), last
-            if known is None:
-                return
-            yield known
-            last = known[1]
-            position += 1
-
-    def _at(self, position: int) -> tuple[int, Free] | None:
-        while position >= len(self._known):
-            if not self._extend():
-                return None
-        return self._known[position]
-
-    def _extend(self) -> bool:
-        """One more moment: all jobs that end in the same step."""
-        core = self._core
-        ends = core.ends
-        if self._next >= len(ends):
-            return False
-        now_s, step_s = core.events.now_s, core.settings.bf_resolution_s
-        free = (self._known[-1][1] if self._known else core.cluster.free).copy()
-        at_s = _rounded(ends[self._next][0], now_s, step_s)
-        while self._next < len(ends) and _rounded(ends[self._next][0], now_s, step_s) == at_s:
-            free.apply(core.cluster.index, ends[self._next][2].shares, +1)
-            self._next += 1
-        self._known.append((at_s, free))
-        return True
-
-
-def _rounded(end_s: int, now_s: int, step_s: int) -> int:
-    """Up to the resolution; what is over its limit is taken to end within one step."""
-    return max(now_s + step_s, -(-end_s // step_s) * step_s)
+def _bits(nodes: BoolArray) -> int:
+    return int.from_bytes(np.packbits(nodes, bitorder="little").tobytes(), "little")

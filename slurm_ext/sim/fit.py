@@ -1,7 +1,10 @@
-"""Which nodes the simulated Slurm picks: the first that fit, in node order.
+"""Which nodes the simulated Slurm picks: of neighbours that fit, the group with least room.
 
-Real Slurm prefers the smallest group of neighbouring nodes, then node order (slurm.conf(5),
-SelectTypeParameters); on a cluster without topology the lowest nodes are what it mostly takes.
+select/cons_tres (22.05, ``_eval_nodes``) puts usable nodes that follow each other into groups and
+takes the group with the fewest usable CPUs that suffices; in it the node with the fewest, or the
+first ones if the job wants several. GPUs do not count, and of CPUs no more than a socket's for a
+job that fits on one (two sockets are taken for granted), so many groups are equal; then the first
+is taken. If no group suffices, the largest are put together.
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ from slurm_ext.engine.pool import Demand
 from slurm_ext.model.job import NodeShare
 
 from .cluster import BoolArray, Cluster, Free
+
+_MOST = np.iinfo(np.int64).max
 
 
 def pick(
@@ -34,21 +39,51 @@ def _uniform(
     if demand.mem_mib:
         ok &= free.mem >= demand.mem_mib
     wanted = max(demand.nodes_min, len(required))
-    if wanted == 1 and not required:
-        first = int(ok.argmax())
-        if not ok[first]:
+    if not all(ok[i] for i in required):
+        return None
+    if wanted > len(required):
+        ok = ok.copy() if ok is allowed else ok
+        ok[list(required)] = False
+        chosen = _neighbours(cluster, free, demand, ok, wanted - len(required))
+        if chosen is None:
             return None
-        chosen = [first]
+        chosen = sorted([*required, *chosen])
     else:
-        if not all(ok[i] for i in required):
-            return None
-        rest = [int(i) for i in np.flatnonzero(ok) if i not in required]
-        chosen = sorted([*required, *rest[: wanted - len(required)]])
-        if len(chosen) < wanted:
-            return None
+        chosen = sorted(required)
     return tuple(
         _share(cluster, demand, i, demand.cpus, demand.mem_mib, demand.gpus) for i in chosen
     )
+
+
+def _neighbours(
+    cluster: Cluster, free: Free, demand: Demand, ok: BoolArray, wanted: int
+) -> list[int] | None:
+    """``wanted`` of the nodes that are ``ok``."""
+    fit = np.flatnonzero(ok)
+    if len(fit) < wanted:
+        return None
+    if len(fit) == 1:
+        return [int(fit[0])]
+    socket = cluster.total.cpus[fit] // 2
+    step = max(1, demand.cpus)
+    room = free.cpus[fit]
+    room = np.where(demand.cpus > socket, room, np.minimum(room, socket)) // step * step
+    begins = np.concatenate(([0], np.flatnonzero(np.diff(fit) > 1) + 1))
+    sizes = np.diff(np.append(begins, len(fit)))
+    rooms = np.add.reduceat(room, begins)
+    enough = sizes >= wanted
+    if enough.any():
+        best = int(np.where(enough, rooms, _MOST).argmin())
+        group = slice(begins[best], begins[best] + sizes[best])
+        if wanted == 1:
+            return [int(fit[group][room[group].argmin()])]
+        return [int(i) for i in fit[group][:wanted]]
+    chosen: list[int] = []
+    for best in np.argsort(-rooms, kind="stable"):
+        chosen += [int(i) for i in fit[begins[best] : begins[best] + sizes[best]]]
+        if len(chosen) >= wanted:
+            break
+    return chosen[:wanted]
 
 
 def _in_units(

@@ -13,9 +13,11 @@ class SlurmSettings:
     the passes after events. ``submit_delay_s``: batch_sched_delay. ``update_delay_s``: after a job
     was changed by ``scontrol`` (1-3 s measured). ``plans``: planned starts a backfill pass makes
     (0: for every job it tests, as Slurm does; 1: EASY); a plan reserves whole nodes.
-    ``start_latency_s``: from allocation to the first work. ``term_s``: how long a process takes to
-    end on SIGTERM, ``kill_wait_s`` at most. ``epilog_s``: nodes are unclean that long after an end.
-    ``kill``: time limits are enforced. ``submit_lease_s``: begin time stamped by job_submit.lua.
+    ``end_window_s``: how far apart ends of running jobs count as one when a plan is made, doubled
+    each time (30 in select/cons_tres; 0: each counts). ``start_latency_s``: from allocation to the
+    first work. ``term_s``: how long a process takes to end on SIGTERM, ``kill_wait_s`` at most.
+    ``epilog_s``: nodes are unclean that long after an end. ``kill``: time limits are enforced.
+    ``submit_lease_s``: begin time stamped by job_submit.lua.
     ``requeue_delay_s``: credential lifetime, which a requeued job waits out, and one second more.
     ``size_weight``: PriorityWeightJobSize, larger jobs first; without it jobs go by submission.
     """
@@ -30,6 +32,7 @@ class SlurmSettings:
     bf_resolution_s: int = 60
     bf_max_job_test: int = 500
     plans: int = 0
+    end_window_s: int = 30
     start_latency_s: int = 1
     term_s: int = 1
     kill_wait_s: int = 30
@@ -47,6 +50,7 @@ PROMPT = SlurmSettings(
     start_latency_s=0,
     term_s=0,
     plans=1,
+    end_window_s=0,
     bf_window_s=1 << 40,
     bf_resolution_s=1,
 )

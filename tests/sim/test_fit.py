@@ -35,12 +35,17 @@ CASES: list[tuple[str, Request, dict[str, int], tuple[int, ...], dict[str, int] 
     ("two nodes", Request(nodes_min=2, nodes_max=2, gpus_per_node=8), {"n2": 1}, (),
      {"n1": 8, "n3": 8}),
     ("not enough nodes", Request(nodes_min=4, nodes_max=4, gpus_per_node=8), {}, (), None),
+    ("a lone node rather than one of two", Request(gpus_per_node=2), {"n3": 8}, (), {"nb4": 2}),
+    ("two neighbours rather than the first two", Request(nodes_min=2, nodes_max=2, gpus_per_node=1),
+     {"n2": 8}, (), {"n3": 1, "nb4": 1}),
+    ("the larger group first", Request(nodes_min=3, nodes_max=3, gpus_per_node=1), {"n2": 8}, (),
+     {"n1": 1, "n3": 1, "nb4": 1}),
     ("type", Request(gpus_per_node=2, gpu_type="b"), {}, (), {"nb4": 2}),
     ("no such type", Request(gpus_per_node=2, gpu_type="c"), {}, (), None),
     ("pinned", Request(gpus_per_node=2), {}, (2,), {"n3": 2}),
     ("pinned, but full", Request(gpus_per_node=2), {"n3": 7}, (2,), None),
     ("pinned and more", Request(nodes_min=2, nodes_max=2, gpus_per_node=1), {}, (2,),
-     {"n1": 1, "n3": 1}),
+     {"n3": 1, "nb4": 1}),
     ("any nodes", Request(gpus_total=12), {}, (), {"n1": 8, "n2": 4}),
     ("any nodes, emptiest first", Request(gpus_total=12), {"n1": 6}, (), {"n2": 8, "n3": 4}),
     ("at most two nodes", Request(nodes_max=2, gpus_total=18), {}, (), None),
@@ -64,3 +69,13 @@ def test_pick(
     expected: dict[str, int] | None,
 ) -> None:
     assert picked(request_, used=used, required=required) == expected
+
+
+def test_of_neighbours_the_one_with_fewest_cpus_is_taken() -> None:
+    cluster = Cluster(ClusterSpec.parse("3x8"))
+    for node, cpus in (("n1", 8), ("n2", 40), ("n3", 8)):
+        cluster.take([NodeShare(node, cpus, 0, 1)])
+    demand = demand_of(Request(gpus_per_node=1))
+    shares = pick(cluster, cluster.free, demand, np.ones(3, dtype=np.bool_))
+    assert shares is not None
+    assert [share.node for share in shares] == ["n2"]
