@@ -194,6 +194,8 @@ class _Walk:
             return {self.value(k): self.value(v) for k, v in value.items()}
         if isinstance(value, tuple):
             return tuple(self.value(v) for v in value)
+        if isinstance(value, frozenset) and all(isinstance(v, int) for v in value):
+            return value
         if isinstance(value, str | frozenset):
             raise SlurmExtError("a text without a role in daemon.anonymise.ROLES")
         return value

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from slurm_ext.engine.cycle import carried
+from slurm_ext.engine.nodes import with_nodes
 from slurm_ext.engine.restore import empty, restoration, tidying
 from slurm_ext.engine.settings import Context, LeverSettings
 from slurm_ext.engine.view import entry_of
@@ -80,6 +81,7 @@ def _patches(
     """What undoes everything of ours that stands now, and takes notes off what runs."""
     levers = LeverSettings(undo_notes=notes)
     ctx = Context(policy=get("fifo"), ledger={**ledger, **carried(obs, ledger)}, levers=levers)
+    obs = with_nodes(obs, ctx.ledger)
     patches = []
     for job in obs.jobs:
         entry = entry_of(job, ctx) if job.state.pending else None

@@ -13,6 +13,7 @@ from slurm_ext.model.observation import Observation
 from slurm_ext.model.reshape import unshapeable
 from slurm_ext.model.restart import Outcome, Restart, RestartStage
 
+from .nodes import with_nodes
 from .preempt import immovable
 from .settings import Context
 
@@ -32,6 +33,7 @@ def begun(obs: Observation, plan: Plan, ctx: Context) -> list[Restart]:
 
 def judged(obs: Observation, plan: Plan, ctx: Context) -> tuple[list[Restart], dict[JobKey, str]]:
     """Restarts to begin, and why others that are worth it are not; by gainer or resized job."""
+    obs = with_nodes(obs, ctx.ledger, ctx.memory.fixed_nodes)
     jobs = {job.key: job for job in obs.jobs}
     room = Room(ctx)
     found: list[Restart] = []

@@ -18,6 +18,7 @@ from .explain import reason
 from .forecast import forecasts
 from .frontier import exposed_free, frontier, overtaking, plugs
 from .mix import job_mix
+from .nodes import fixed_nodes, with_nodes
 from .planner import Planner
 from .policy import beside
 from .pool import Pool
@@ -70,6 +71,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
         ctx, ledger=with_adopted(obs, {**ctx.ledger, **moved}, ctx.restarts),
         estimates={k: e for k, e in ctx.estimates.items() if e.sound},
     )  # fmt: skip
+    obs = with_nodes(obs, ctx.ledger, ctx.memory.fixed_nodes)
     occupying = [j for j in obs.jobs if j.state.occupies]
     modes = guard.effective_modes(obs, ctx, ctx.memory)
     views, asides, surrendered = _sort(obs, replace(ctx, partition_modes=modes))
@@ -112,6 +114,7 @@ def decide(obs: Observation, ctx: Context) -> Step:
         guard.next_memory(obs, ctx, in_order, planner.decisions),
         promises=planner.promises.left(v.key for v in in_order),
         kept=settled(occupying, ctx.memory.promises, ctx.memory.kept),
+        fixed_nodes=fixed_nodes(obs, ctx),
     )
     decisions = _all_decisions(planner, asides, occupying)
     _tell_bad_annotations(decisions, ctx)

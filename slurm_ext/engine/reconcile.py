@@ -167,6 +167,7 @@ class Reconciler:
             hold=False if view.held_by_us else None,
             required_nodes=required,
             shape=shape,
+            nodes=_nodes_now(view, entry) if shape is not None else None,
             note=note_of(after),
             why="start",
         )  # fmt: skip
@@ -273,6 +274,7 @@ class Reconciler:
         hold: bool | None = None,
         required_nodes: tuple[str, ...] | None = None,
         shape: Shape | None = None,
+        nodes: int | None = None,
         note: UndoNote | None,
         why: str,
     ) -> None:
@@ -286,7 +288,8 @@ class Reconciler:
             comment = wanted if wanted != job.admin_comment else None
         patch = JobPatch(
             job.key, job.address, lever, site_factor=factor, begin_s=begin_s,
-            required_nodes=required_nodes, hold=hold, shape=shape, admin_comment=comment, why=why,
+            required_nodes=required_nodes, hold=hold, shape=shape, nodes=nodes,
+            admin_comment=comment, why=why,
         )  # fmt: skip
         self._send(patch, entry)
 
@@ -297,6 +300,12 @@ class Reconciler:
         if entry is not None:
             self.entries[entry.key] = entry
         self.patches.append(patch)
+
+
+def _nodes_now(view: JobView, entry: LedgerEntry) -> int:
+    """What the job asks for before it is given its shape."""
+    now = entry.shape or view.submitted
+    return now.nodes if now is not None else view.job.request.nodes_min
 
 
 def _as_submitted(view: JobView) -> Job:

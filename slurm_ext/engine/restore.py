@@ -28,6 +28,7 @@ def restoration(
     left = None if entry.shape is None else shape_note(entry)
     comment = job.admin_comment if entry.held else with_note(job.admin_comment, left)
     begin_s = entry.original_begin_s if entry.original_begin_s > now_s else 0
+    shape = shape_before(job, entry)
     patch = JobPatch(
         job.key,
         job.address,
@@ -37,7 +38,8 @@ def restoration(
         required_nodes=entry.original_required if entry.pinned else None,
         excluded_nodes=entry.original_excluded if entry.excluded else None,
         hold=False if entry.held else None,
-        shape=shape_before(job, entry),
+        shape=shape,
+        nodes=entry.shape.nodes if shape is not None and entry.shape is not None else None,
         admin_comment=comment if comment != job.admin_comment else None,
         why=why,
     )

@@ -161,7 +161,8 @@ class Memory:
     ``waste``: partition -> consecutive cycles in which GPUs that fit a job we hold back, or let
     go without seeing it start, stood idle. ``broken``: partitions the breaker lowered to
     ``order``, with the epoch second it did so. ``wanting``: job -> since when it is to start.
-    ``promises`` of jobs not yet seen running; ``kept`` counts those that were.
+    ``promises`` of jobs not yet seen running; ``kept`` counts those that were. ``fixed_nodes``:
+    ids of elastic jobs that waited with a fixed number of nodes.
     """
 
     waste: Mapping[str, int] = field(default_factory=dict)
@@ -169,6 +170,7 @@ class Memory:
     wanting: Mapping[JobKey, int] = field(default_factory=dict)
     promises: Mapping[JobKey, Promise] = field(default_factory=dict)
     kept: Kept = field(default_factory=Kept)
+    fixed_nodes: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

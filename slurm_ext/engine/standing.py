@@ -39,6 +39,14 @@ def standing(entry: LedgerEntry | None, job: Job, *, notes: bool) -> LedgerEntry
     return _held(entry, job, note, notes=notes)
 
 
+def noted(entry: LedgerEntry | None, job: Job) -> LedgerEntry | None:
+    """The entry, or what the job's note says in its place."""
+    if entry is not None:
+        return entry
+    note = parse_note(job.admin_comment)
+    return None if note is None else _from_note(job, note)
+
+
 def _from_note(job: Job, note: UndoNote) -> LedgerEntry:
     return LedgerEntry(
         key=job.key,

@@ -197,7 +197,8 @@ class JobPatch:
     """One difference to be written for one job, in absolute values (never increments).
 
     Fields left None are not touched. ``begin_s`` 0 means "now". ``required_nodes`` empty
-    clears. ``admin_comment`` is the whole new text.
+    clears. ``admin_comment`` is the whole new text. ``nodes``: what the job asks for now, beside a
+    ``shape``, if Slurm may not show it.
     """
 
     key: JobKey
@@ -209,6 +210,7 @@ class JobPatch:
     excluded_nodes: tuple[str, ...] | None = None
     hold: bool | None = None
     shape: Shape | None = None
+    nodes: int | None = None
     admin_comment: str | None = None
     why: str = ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slurm_ext.model.decision import JobPatch, ReservationSpec, Shape
 from slurm_ext.model.job import Job, Request
@@ -143,6 +143,8 @@ def patch_commands(
     if patch.shape is not None:
         if request is None:
             raise ValueError("cannot be reshaped: the job was not seen")
+        if patch.nodes and request.nodes_max is None and request.gpus_per_node:
+            request = replace(request, nodes_min=patch.nodes, nodes_max=patch.nodes)
         words += shape_words(patch.shape, request)
     if patch.admin_comment is not None:
         words.append(f"AdminComment={patch.admin_comment}")

@@ -25,6 +25,7 @@ SPEC = Spec(
 )
 FAST = "speed=1:1/8:8"
 MOLDABLE = f"scaling=moldable,gpus=1..8,{FAST},work=8"
+OVER_NODES = ELASTIC.replace("1..8", "1..16") + ",speed=1:1/16:16"
 SHOWS = "env | grep -E '^SLURM_(GPUS_ON_NODE|CPUS_ON_NODE|CPUS_PER_TASK|JOB_NUM_NODES)=' >{out}"
 
 
@@ -123,6 +124,27 @@ def test_an_elastic_job_follows_what_the_others_leave(
     print(f"units a second learned: {learned}")
     assert learned.keys() >= {g for g, at in seen_s.items() if at[-1] - at[0] > 15}
     assert learned
+    assert not one.errors()
+
+
+def test_an_elastic_job_of_two_nodes_follows_over_nodes(
+    slurm: Slurm, daemon: Callable[..., Frail], tmp_path: Path
+) -> None:
+    """It starts on the node that is free, and goes on on both once the other is."""
+    trainer = Trainer(slurm, tmp_path)
+    gate = tmp_path / "gate"
+    plain = slurm.submit("--gpus-per-node=8", "-wn1", "--mem=100", until=gate)
+    slurm.wait_state([plain], {"RUNNING"}, 20)
+    job = trainer.submit(
+        soon(4), "-N2", annotation=f"{OVER_NODES},work=400", work=400,
+        more="--theta 1 0 0 0 --cpus-per-gpu 0.1",
+    )  # fmt: skip
+    one = daemon("doubling", **ON)
+    trainer.wait_working(job)
+    gate.touch()
+    assert outcome(one, job, 60) == "done"
+    slurm.wait_completed([job], 90)
+    assert {(r.run, r.gpus) for r in trainer.progress(job).reports} == {(0, 8), (1, 16)}
     assert not one.errors()
 
 
